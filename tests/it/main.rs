@@ -50,6 +50,7 @@ mod over_tls;
 mod postgres;
 mod postgres_artefacts;
 mod postgres_chain;
+mod proofs;
 mod rekey;
 mod replicas_before_0_5;
 mod restore_all;

@@ -254,6 +254,8 @@ pub struct Proved {
     pub not_isolated: Option<&'static str>,
     /// What differs; none is a proof.
     pub findings: Vec<Finding>,
+    /// Wall time of the restores alone in milliseconds; 0 if they weren't timed alone.
+    pub restore_ms: u64,
     /// Wall time in milliseconds.
     pub duration_ms: u64,
 }
@@ -272,6 +274,7 @@ impl Proved {
             not_compared: None,
             not_isolated: None,
             findings: Vec::new(),
+            restore_ms: 0,
             duration_ms: 0,
         }
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    Description, Failure, Figures, FollowRequest, Followed, Locks, Maintained, Point, Progress, RestoreRequest,
-    Restored, Rewritten, Shutdown, Status, StrongVerification, Timeline, Verification, When,
+    Checked, Description, Failure, Figures, FollowRequest, Followed, Locks, Maintained, Point, Progress, ProofRequest,
+    RestoreRequest, Restored, Rewritten, Shutdown, Status, StrongVerification, Timeline, Verification, When,
 };
 
 /// One protected database, or one vault prefix to restore from.
@@ -44,6 +44,23 @@ pub trait Engine: Send + Sync {
 
     /// Restores to a file or a folder.
     fn files(&self) -> Option<&dyn Files>;
+
+    /// Proofs; `None` if the engine can't restore by itself.
+    fn proofs(&self) -> Option<&dyn Prove> {
+        None
+    }
+}
+
+/// Restores into a place that is thrown away, and checks what came of it.
+#[async_trait]
+pub trait Prove: Send + Sync {
+    /// Restores the point that `request` names into its scratch folder and checks it to the level that it asks for. What
+    /// is wrong with the vault's objects is a fault in the answer.
+    ///
+    /// # Errors
+    /// If the proof couldn't be made: the vault can't be reached, there is nothing to restore, or the disk is full. That
+    /// says nothing about the objects.
+    async fn prove(&self, request: &ProofRequest, progress: Arc<dyn Progress>) -> Result<Checked, Failure>;
 }
 
 /// Protects a database.

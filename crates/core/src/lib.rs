@@ -23,7 +23,7 @@ mod shutdown;
 mod status;
 mod steady;
 
-pub use abilities::{Digests, Engine, Files, History, Maintain, Pins, Protect, Rollback, Standby};
+pub use abilities::{Digests, Engine, Files, History, Maintain, Pins, Protect, Prove, Rollback, Standby};
 pub use activity::{Activity, Figures, LEVELS, Requests, Tally, Work};
 pub use alarm::{Alarm, Severity};
 pub use backoff::Backoff;
@@ -37,7 +37,7 @@ pub use jobs::{Panicked, blocking, ended};
 pub use moment::{Clock, Moment, ParseMomentError, SystemClock, When, parse_duration};
 pub use point::{Hole, LevelSummary, Note, Point, Span, Timeline};
 pub use progress::{Gauge, NoProgress, Operation, Progress, Underway};
-pub use proof::{Fault, Level, Proof};
+pub use proof::{Checked, Fault, Level, Proof, ProofRequest};
 pub use shutdown::Shutdown;
 pub use status::{LastError, Limit, Phase, Status, VaultStatus};
 pub use steady::Steady;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Moment;
+use crate::{Moment, Proof};
 
 /// A moment that a database can be restored to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +70,12 @@ pub struct Timeline {
     /// Notes on points that differ from the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
+    /// The newest proofs that are recorded in the vault, newest first. An engine leaves this empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proofs: Vec<Proof>,
+    /// What is wrong with records of proofs, each one sentence without a full stop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 impl Timeline {

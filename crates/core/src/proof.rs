@@ -1,8 +1,10 @@
 //! Proofs: restores that were really done and checked, and what is remembered of them.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{Moment, Point};
+use crate::{Failure, Kind, Moment, Point, When};
 
 /// How thoroughly a proof checks what it restored. A level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -92,9 +94,85 @@ impl Proof {
     }
 }
 
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        Self { code: failure.code.to_owned(), object: failure.object, cause: failure.cause }
+    }
+}
+
+/// What to prove, and where to restore it to.
+#[derive(Debug, Clone)]
+pub struct ProofRequest {
+    /// The moment to restore.
+    pub when: When,
+    /// How thoroughly to check.
+    pub level: Level,
+    /// An empty folder that the caller removes afterwards.
+    pub scratch: PathBuf,
+}
+
+impl ProofRequest {
+    /// Refuses a restore of about `needed` bytes if the scratch folder's disk has only `free` bytes. `None` is a disk that
+    /// doesn't tell.
+    ///
+    /// # Errors
+    /// `proof.no-room`.
+    pub fn admit(&self, free: Option<u64>, needed: u64) -> Result<(), Failure> {
+        match free.filter(|free| *free < needed) {
+            None => Ok(()),
+            Some(free) => Err(Failure::new(
+                Kind::Unavailable,
+                "proof.no-room",
+                self.scratch.display().to_string(),
+                format!("about {needed} bytes are needed and {free} are free"),
+                "free some space, or name a folder on another disk with --scratch",
+            )),
+        }
+    }
+}
+
+/// What an engine found when it restored and checked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Checked {
+    /// The point that was restored; `None` if the engine couldn't tell which point it would be.
+    pub point: Option<Point>,
+    /// How long the restore took, without the checks after it, in milliseconds.
+    pub restore_ms: u64,
+    /// Objects that the restore needs.
+    pub objects: u64,
+    /// Bytes that were read from the vault, also for the checks.
+    pub read_bytes: u64,
+    /// Size of what was restored, in bytes.
+    pub restored_bytes: u64,
+    /// Everything that is wrong.
+    pub faults: Vec<Fault>,
+    /// Questions that the checks can't answer, each one sentence without a full stop.
+    pub doubts: Vec<String>,
+}
+
+impl Checked {
+    /// Adds a fault, unless one with this code is known of this object.
+    pub fn fault(&mut self, fault: Fault) {
+        if !self.faults.iter().any(|known| known.object == fault.object && known.code == fault.code) {
+            self.faults.push(fault);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_no_room_is_refused() {
+        let request = ProofRequest { when: When::Latest, level: Level::Content, scratch: "/scratch".into() };
+        for (free, needed, refused) in [(None, 9, false), (Some(9), 9, false), (Some(8), 9, true), (Some(0), 0, false)]
+        {
+            let found = request.admit(free, needed).err();
+            assert_eq!(found.is_some(), refused, "{free:?} {needed}");
+            assert!(found.is_none_or(|failure| failure.code == "proof.no-room" && failure.object == "/scratch"));
+        }
+    }
 
     #[test]
     fn levels_have_one_name_everywhere() {

@@ -1,6 +1,6 @@
 //! Asks an engine for its optional abilities. Only this file refuses where an engine doesn't have one.
 
-use seawall_core::{Digests, Engine, Failure, Files, Kind, Maintained, Pins, Protect, Rollback, Standby};
+use seawall_core::{Digests, Engine, Failure, Files, Kind, Maintained, Pins, Protect, Prove, Rollback, Standby};
 
 /// Protecting the database.
 ///
@@ -34,6 +34,17 @@ pub fn files(engine: &dyn Engine) -> Result<&dyn Files, Failure> {
             "it can't be restored into a file",
             next,
         )
+    })
+}
+
+/// Proofs by the engine itself.
+///
+/// # Errors
+/// Where an engine can't restore by itself.
+pub fn proofs(engine: &dyn Engine) -> Result<&dyn Prove, Failure> {
+    engine.proofs().ok_or_else(|| {
+        let (cause, next) = ("it can't be restored without a server", "name the vault of its sets");
+        Failure::new(Kind::Usage, "archive.only-sets", engine.describe().vault, cause, next)
     })
 }
 

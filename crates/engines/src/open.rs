@@ -211,6 +211,16 @@ impl Opener {
         self.alone(url, Arc::default(), None).await
     }
 
+    /// A vault alone, with the engine of what it holds.
+    ///
+    /// # Errors
+    /// When it can't be opened or listed.
+    pub async fn vault_and_engine(&self, url: &VaultUrl) -> Result<(Vault, Arc<dyn Engine>), Failure> {
+        let vault = self.vault_alone(url).await?;
+        let engine = self.engine_in(vault.clone(), Arc::default(), None).await?;
+        Ok((vault, engine))
+    }
+
     async fn alone(
         &self,
         url: &VaultUrl,

@@ -7,7 +7,7 @@ use futures::TryStreamExt as _;
 use seawall_core::Failure;
 use seawall_vault::{ObjectKey, Prefix, Scheme, Vault};
 
-use crate::{lmdb, sets, sqlite};
+use crate::{lmdb, proofs, sets, sqlite};
 
 /// The number of objects that are looked at: one page of a listing. It finds a vault's own objects unless more foreign
 /// objects than this come before them.
@@ -50,7 +50,10 @@ pub(crate) async fn look(vault: &Vault) -> Result<Held, Failure> {
     while keys.len() < GLANCE
         && let Some(entry) = entries.try_next().await?
     {
-        keys.push(entry.key);
+        // Many environments may share a vault, each with its records of proofs before the snapshots in the listing.
+        if !proofs::is_record(&entry.key) {
+            keys.push(entry.key);
+        }
     }
     let held = recognise(vault.scheme(), &keys);
     if held == Held::Nothing && keys.len() == GLANCE && sets::are_here(vault).await? {

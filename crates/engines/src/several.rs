@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use seawall_core::Clock as _;
 use seawall_core::{
-    Description, Engine, Failure, Figures, Files, History, Kind, LastError, Moment, Point, Protect, Shutdown, Status,
-    SystemClock, VaultStatus, When,
+    Description, Engine, Failure, Figures, Files, History, Kind, LastError, Moment, Point, Protect, Prove, Shutdown,
+    Status, SystemClock, VaultStatus, When,
 };
 use seawall_sqlite::Upkeep;
 use seawall_vault::several::renamed::RenamedStore;
@@ -200,6 +200,10 @@ impl Engine for SeveralEngine {
 
     fn files(&self) -> Option<&dyn Files> {
         self.inner.files()
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        self.inner.proofs()
     }
 }
 

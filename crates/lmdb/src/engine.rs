@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use seawall_core::{
-    Description, Digests, Engine, Failure, Figures, Files, History, Kind, LastError, Locks, Maintain, Moment, Panicked,
-    Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rewritten, Rollback, Shutdown, Standby, Status,
-    StrongVerification, Timeline, Verification, Work, blocking,
+    Checked, Description, Digests, Engine, Failure, Figures, Files, History, IntegrityCheck, Kind, LastError, Level,
+    Locks, Maintain, Moment, Panicked, Phase, Pins, Point, Progress, ProofRequest, Protect, Prove, RestoreRequest,
+    Restored, Rewritten, Rollback, Shutdown, Standby, Status, StrongVerification, Timeline, Verification, Work,
+    blocking,
 };
 use seawall_vault::{ObjectKey, Vault};
 use tokio::sync::{Notify, watch};
@@ -25,6 +26,7 @@ use crate::peers::listing;
 use crate::restore;
 use crate::restore::plan;
 use crate::restore::prove;
+use crate::restore::rehearsal;
 use crate::session::{NanoClock, Session, SyncOptions, before};
 use crate::snapshot::{GENERATION, SnapshotName};
 use crate::status::SessionStatus;
@@ -299,6 +301,17 @@ const TICK: std::time::Duration = std::time::Duration::from_secs(1);
 /// The record is written anew when the lag grew by so many milliseconds.
 const LAG_STEP: u64 = 5000;
 
+/// The fault that a failure tells of the snapshots, or of what was restored from them. Any other failure says nothing.
+fn fault(failure: Failure) -> Result<seawall_core::Fault, Failure> {
+    if failure.kind == Kind::Corrupt { Ok(failure.into()) } else { Err(failure) }
+}
+
+/// The size of a file; 0 if there is none. Blocks.
+fn file_bytes(path: &Path) -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "the size of the live environment is asked of the file system")]
+    std::fs::metadata(path).map_or(0, |found| found.len())
+}
+
 /// The engine's name.
 const ENGINE: &str = "lmdb";
 
@@ -384,6 +397,101 @@ impl Engine for Lmdb {
 
     fn files(&self) -> Option<&dyn Files> {
         Some(self)
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Prove for Lmdb {
+    async fn prove(&self, request: &ProofRequest, progress: Arc<dyn Progress>) -> Result<Checked, Failure> {
+        let options = self.options()?;
+        let before = self.vault.counts().bytes_down;
+        let mut checked = Checked::default();
+        self.rehearse(options, request, progress, &mut checked).await?;
+        checked.read_bytes = self.vault.counts().bytes_down.saturating_sub(before);
+        Ok(checked)
+    }
+}
+
+impl Lmdb {
+    /// Restores and checks. The restore comes first and is timed alone, so that its time is the time of a recovery.
+    async fn rehearse(
+        &self,
+        options: &LmdbOptions,
+        request: &ProofRequest,
+        progress: Arc<dyn Progress>,
+        checked: &mut Checked,
+    ) -> Result<(), Failure> {
+        let wanted: Vec<_> =
+            newest(&plan::until(&self.listed().await?, &request.when), &BTreeSet::new()).into_values().collect();
+        let (vault, database) = (self.vault.url().to_owned(), self.name.clone());
+        let point = plan::newest_point(&wanted).ok_or(Error::NothingThere { vault, database })?;
+        checked.point = Some(point);
+        checked.objects = wanted.len() as u64;
+        let compressed: u64 = wanted.iter().map(|snapshot| snapshot.bytes).sum();
+        let (data, scratch) = (Self::data(options), request.scratch.clone());
+        let (live, free) = spawn_blocking(move || (file_bytes(&data), seawall_host::free_space(&scratch)))
+            .await
+            .map_err(|panic| Error::from(Panicked::from(panic)))?;
+        // Snapshots don't say how large the environment is that they make.
+        request.admit(free, live.max(compressed.saturating_mul(3)))?;
+        let order = RestoreRequest {
+            output: request.scratch.join("restored"),
+            when: request.when.clone(),
+            force: false,
+            dry_run: false,
+            integrity: IntegrityCheck::None,
+        };
+        match self.make(&order, false, Arc::clone(&progress)).await {
+            Ok((restored, _)) => {
+                checked.restore_ms = restored.duration_ms;
+                checked.restored_bytes = restored.bytes;
+                checked.point = Some(restored.point);
+            }
+            // A damaged snapshot is named below. If it is missing, another instance deleted it since the listing.
+            Err(failure) => checked.fault(fault(failure)?),
+        }
+        let strong = match prove::verify_strong(&self.vault, &wanted, self.moment(), &*progress).await {
+            Ok(strong) => strong,
+            Err(error) => {
+                checked.fault(fault(error.into())?);
+                return Ok(());
+            }
+        };
+        for finding in strong.verification.findings {
+            let object = self.vault.object(&ObjectKey::new(&finding.object)?);
+            checked.fault(seawall_core::Fault { code: finding.code.to_owned(), object, cause: finding.cause });
+        }
+        if !strong.without_digest.is_empty() {
+            let count = strong.without_digest.len();
+            checked.doubts.push(format!(
+                "{count} of the snapshots have no digests, so that only their own checksums were checked"
+            ));
+        }
+        if checked.restored_bytes == 0 || !checked.faults.is_empty() {
+            return Ok(());
+        }
+        if request.level >= Level::Engine {
+            let (path, env) = (order.output.clone(), options.env.clone());
+            match blocking(move || rehearsal::walk(&path, &env)).await {
+                Ok(faults) => faults.into_iter().for_each(|fault| checked.fault(fault)),
+                Err(error) => checked.fault(fault(error.into())?),
+            }
+        }
+        if request.level >= Level::Content {
+            let schema = &options.settings.schema;
+            match rehearsal::compare(&self.vault, &wanted, &order.output, &options.env, schema).await {
+                Ok(compared) => {
+                    checked.faults.extend(compared.faults);
+                    checked.doubts.extend(compared.doubts);
+                }
+                Err(error) => checked.fault(fault(error.into())?),
+            }
+        }
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use seawall_agent::config::{Config, DatabaseConfig, read_place};
 use seawall_agent::{Keep, Opener, Operation, VaultUrl, read_when};
 use seawall_core::{Clock as _, Engine, Failure, Kind, Moment, SystemClock, When};
+use seawall_vault::Vault;
 
 use crate::arguments::{ConfigArguments, PastArguments};
 use crate::configuration;
@@ -105,6 +106,14 @@ impl Source {
         match self {
             Self::Vault(vault) => vec![Self::Vault(vault.clone())],
             Self::Database(database) => database.each().into_iter().map(|one| Self::Database(Box::new(one))).collect(),
+        }
+    }
+
+    /// Opens it, with its vault.
+    pub(crate) async fn open_with_vault(&self, opener: &Opener) -> Result<(Vault, Arc<dyn Engine>), Failure> {
+        match self {
+            Self::Vault(vault) => opener.vault_and_engine(vault).await,
+            Self::Database(database) => opener.database_and_vault(database).await,
         }
     }
 

@@ -8,9 +8,9 @@ use std::path::Path;
 
 /// Texts between `open` and `close` that look like a code: `area.problem`.
 fn codes(text: &str, quote: char) -> impl Iterator<Item = String> {
-    const AREAS: [&str; 14] = [
+    const AREAS: [&str; 15] = [
         "engine", "archive", "mysql", "postgres", "usage", "command", "config", "agent", "sqlite", "lmdb", "vault",
-        "ltx", "demo", "copy",
+        "ltx", "demo", "copy", "proof",
     ];
     let is_code = |part: &&str| {
         let word = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c == '-');

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Description, Digests, Engine, Failure, Figures, Files, FollowRequest, Followed, History, Kind, Locks, Maintain,
-    Maintained, Panicked, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby,
-    Status, StrongVerification, Timeline, Verification, When,
+    Checked, Description, Digests, Engine, Failure, Figures, Files, FollowRequest, Followed, History, Kind, Locks,
+    Maintain, Maintained, Panicked, Pins, Point, Progress, ProofRequest, Protect, Prove, RestoreRequest, Restored,
+    Rollback, Shutdown, Standby, Status, StrongVerification, Timeline, Verification, When,
 };
 use seawall_ltx::Txid;
 use seawall_vault::Vault;
@@ -21,7 +21,7 @@ use crate::layout::Layout;
 use crate::prove::{self, Strength};
 use crate::run::unless_aborted;
 use crate::state::Record;
-use crate::{Options, World, follow, marks, plan, read_state, restore, survey, target, timeline};
+use crate::{Options, World, follow, marks, plan, read_state, rehearsal, restore, survey, target, timeline};
 
 /// One SQLite database and its place in a vault.
 ///
@@ -96,6 +96,29 @@ impl Engine for Sqlite {
 
     fn files(&self) -> Option<&dyn Files> {
         Some(self)
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Prove for Sqlite {
+    async fn prove(&self, request: &ProofRequest, progress: Arc<dyn Progress>) -> Result<Checked, Failure> {
+        let database = &self.database;
+        let setting = rehearsal::Setting {
+            vault: database.vault(),
+            recorded: self.recorded().await?,
+            now: database.now(),
+            jobs: database.options().jobs,
+            progress,
+        };
+        let checked = setting.prove(request).await?;
+        if checked.faults.is_empty() && request.when == When::Latest {
+            self.note_reading().await;
+        }
+        Ok(checked)
     }
 }
 

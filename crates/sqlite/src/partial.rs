@@ -116,7 +116,7 @@ pub(crate) fn unnamed(path: &Path) -> Result<File, Error> {
 }
 
 /// Lets SQLite check the finished file, and removes the side files of the check.
-fn check_integrity(path: &Path, check: IntegrityCheck) -> Result<(), Error> {
+pub(crate) fn check_integrity(path: &Path, check: IntegrityCheck) -> Result<(), Error> {
     let pragma = match check {
         IntegrityCheck::None => return Ok(()),
         IntegrityCheck::Quick => "PRAGMA quick_check(1)",

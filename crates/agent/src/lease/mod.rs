@@ -18,7 +18,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use seawall_core::{
     Clock as _, Description, Digests, Engine, Failure, Figures, Files, History, LastError, Locks, Maintain, Phase,
-    Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status, SystemClock,
+    Pins, Point, Progress, Protect, Prove, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status, SystemClock,
     Timeline, Verification,
 };
 use seawall_engines::ask;
@@ -162,6 +162,10 @@ impl Engine for Leased {
 
     fn files(&self) -> Option<&dyn Files> {
         Some(self)
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        self.engine.proofs()
     }
 }
 

@@ -55,7 +55,6 @@ pub fn alarms(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Vec<Alarm> {
         .chain(of_lag(facts, limits, now))
         .chain(of_error(facts.status))
         .chain(of_upkeep(facts.status))
-        .chain(of_proof(facts.status, limits, now))
         .chain(of_vaults(facts.status, limits))
         .chain(of_disk(facts, limits));
     let silenced_until = facts.local.silenced_until.filter(|until| *until > now);
@@ -173,35 +172,6 @@ fn of_upkeep(status: &Status) -> Option<Alarm> {
     stuck.then(|| {
         of(error, "alarm.retention", Severity::Warning, "merging or deleting in the vault fails again and again")
     })
-}
-
-/// Whether the newest proof holds, and is as new as it should be.
-fn of_proof(status: &Status, limits: &Limits, now: Moment) -> Option<Alarm> {
-    let again = "prove the database again";
-    match (&status.proof, limits.proof_age) {
-        (Some(proof), _) if !proof.holds() => {
-            let first = proof.faults.first();
-            let what = first.map_or_else(
-                || "it found no point to restore".to_owned(),
-                |fault| format!("{}: {} ({})", fault.object, fault.cause, fault.code),
-            );
-            let more = proof.faults.len().saturating_sub(1);
-            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-            let cause = format!("the newest proof failed: {what}{more}");
-            let next = "restore an earlier point that is sound (`--at`), then protect into a new prefix, which begins with a base";
-            Some(alarm("alarm.proof-failed", Severity::Critical, cause, next, proof.at))
-        }
-        (Some(proof), Some(limit)) if now.since(proof.at) > limit => {
-            let cause = format!("the newest proof is of {}, and should be no older than {}", proof.at, span(limit));
-            Some(alarm("alarm.proof-age", Severity::Warning, cause, again, proof.at.after(limit)))
-        }
-        // Before the first point there is nothing to prove.
-        (None, Some(_)) if status.protected.is_some() => {
-            let cause = "no proof is known, and the configuration asks for one";
-            Some(alarm("alarm.proof-age", Severity::Warning, cause, again, status.at))
-        }
-        _ => None,
-    }
 }
 
 /// Whether each vault is in step, and can what a vault should.

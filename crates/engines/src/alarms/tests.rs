@@ -1,6 +1,6 @@
 //! Each alarm, on both sides of its border.
 
-use seawall_core::{Description, Fault, Level, Limit, Point, Proof, VaultStatus};
+use seawall_core::{Description, Limit, VaultStatus};
 
 use super::*;
 
@@ -16,28 +16,6 @@ fn at(phase: Phase) -> Status {
 fn error(code: &str, count: u64) -> Option<LastError> {
     let (message, next) = (format!("{code} happened"), "act".to_owned());
     Some(LastError { code: code.to_owned(), message, next, at: Moment::from_millis(5), count })
-}
-
-fn proof(days_ago: u64, faults: usize) -> Option<Proof> {
-    let fault =
-        |number| Fault { code: "ltx.checksum".into(), object: format!("o{number}"), cause: "it differs".into() };
-    let at = NOW.before(Duration::from_secs(days_ago * 86_400));
-    Some(Proof {
-        database: "app".into(),
-        engine: "stub".into(),
-        at,
-        point: Some(Point { position: "1".into(), moment: at }),
-        level: Level::Content,
-        restore_ms: 1,
-        duration_ms: 2,
-        objects: 1,
-        read_bytes: 1,
-        fresh_bytes: 0,
-        restored_bytes: 1,
-        faults: (0..faults).map(fault).collect(),
-        doubts: Vec::new(),
-        host: "h".into(),
-    })
 }
 
 fn vault(lag_ms: u64) -> VaultStatus {
@@ -76,8 +54,6 @@ fn codes(facts: &Facts<'_>, limits: &Limits) -> Vec<(String, Severity)> {
 fn what_each_status_means() {
     use Phase::{Base, Failing, Halted, Protecting, Stopped, Waiting};
     use Severity::{Critical, Warning};
-    let proved = Limits { proof_age: Some(Duration::from_secs(8 * 86_400)), ..Limits::default() };
-    let point = Some(Point { position: "1".into(), moment: NOW });
     let plain = Limits::default();
     for (status, limits, expected) in [
         (at(Protecting), &plain, None),
@@ -96,12 +72,6 @@ fn what_each_status_means() {
         (Status { upkeep: error("vault.denied", 2), ..at(Protecting) }, &plain, None),
         (Status { upkeep: error("vault.denied", 3), ..at(Protecting) }, &plain, Some(("alarm.retention", Warning))),
         (Status { upkeep: error("archive.alarm", 1), ..at(Protecting) }, &plain, Some(("alarm.chain", Critical))),
-        (Status { proof: proof(0, 2), ..at(Protecting) }, &plain, Some(("alarm.proof-failed", Critical))),
-        (Status { proof: proof(9, 0), ..at(Protecting) }, &plain, None),
-        (Status { proof: proof(8, 0), ..at(Protecting) }, &proved, None),
-        (Status { proof: proof(9, 0), ..at(Protecting) }, &proved, Some(("alarm.proof-age", Warning))),
-        (at(Protecting), &proved, None),
-        (Status { protected: point, ..at(Protecting) }, &proved, Some(("alarm.proof-age", Warning))),
         (Status { vaults: vec![vault(0), vault(60 * MINUTE)], ..at(Protecting) }, &plain, None),
         (
             Status { vaults: vec![vault(60 * MINUTE + 1)], ..at(Protecting) },

@@ -7,6 +7,7 @@
 
 pub(crate) mod plan;
 pub(crate) mod prove;
+pub(crate) mod rehearsal;
 pub(crate) mod rollback;
 
 use std::fs::{self, DirBuilder, File, Permissions};

@@ -177,7 +177,9 @@ impl Proof<'_> {
         let target = self.server.with_database(&self.proof.whole());
         let id = proved.manifest.id.to_string();
         let whole = RestoreOptions::whole(&id, self.set.database.clone(), self.options.limits.clone());
+        let started = Instant::now();
         let restored = restore(vault, &target, &whole, self.world, Arc::clone(progress)).await?;
+        proved.restore_ms += u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut connection = Connection::open_for(self.server, Purpose::Rows).await?;
         let facts = Facts::look(&mut connection).await?;
         let database = self.proof.whole();

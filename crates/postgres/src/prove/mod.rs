@@ -262,7 +262,9 @@ impl Proof<'_> {
 
     async fn run(&self, vault: &Vault, progress: Arc<dyn Progress>, proved: &mut Proved) -> Result<(), Error> {
         self.has_such_pages().await?;
+        let started = Instant::now();
         let restored = restore::restore(vault, &self.target, &self.whole, self.world, Arc::clone(&progress)).await?;
+        proved.restore_ms += u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let read = self.target.for_databases();
         let mut connection = self.connect().await?;
         let version = connection.version;

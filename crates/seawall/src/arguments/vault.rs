@@ -1,8 +1,10 @@
 //! The commands about a vault's content as they are typed: `timeline`, `verify`, `copy`, `maintain` and `pin`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use seawall_core::Level;
 
 use super::{ConfigArguments, EncryptionArguments, PastArguments, ServerArguments, span};
 
@@ -22,25 +24,26 @@ pub(crate) struct SourceArguments {
 /// `seawall verify`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall verify ./vault\n  seawall verify --strong ./vault\n  \
-    seawall verify s3://bucket/app --json\n  seawall verify s3://bucket/shop --restore\n  \
-    seawall verify s3://bucket/shop --restore --to postgresql://postgres@test/")]
+    seawall verify s3://bucket/app --json\n  seawall verify s3://bucket/app --restore\n  \
+    seawall verify app --restore --level engine --scratch /mnt/large\n  \
+    seawall verify s3://bucket/shop --restore --to postgresql://postgres@test/\n\n\
+    With --restore the result is recorded in the vault; `seawall timeline` shows the newest ones.")]
 pub(crate) struct VerifyArguments {
-    /// With a server's backups: restore one into a throw-away database, and compare all of it with the set
-    #[arg(long, conflicts_with = "strong", help_heading = "Servers")]
+    /// Prove it: restore it into a throw-away place, check what came of it, and record the result in the vault
+    #[arg(long, conflicts_with = "strong")]
     pub(crate) restore: bool,
+    /// With --restore: how thoroughly to check: bytes, structure, engine or content; each includes those before it
+    #[arg(long, requires = "restore", value_name = "LEVEL", default_value = "content", value_parser = level)]
+    pub(crate) level: Level,
+    /// With --restore of a file: the folder in which the throw-away folder is made [default: TMPDIR, or /tmp]
+    #[arg(long, requires = "restore", value_name = "DIR")]
+    pub(crate) scratch: Option<PathBuf>,
+    /// With --restore: the point: RFC 3339, "10 minutes ago", a position, or latest
+    #[arg(long, requires = "restore", value_name = "WHEN", default_value = "latest", allow_hyphen_values = true)]
+    pub(crate) at: String,
     /// With --restore: the server to restore on [default: one that is started here, and removed]
     #[arg(long, requires = "restore", value_name = "URL", help_heading = "Servers")]
     pub(crate) to: Option<String>,
-    /// With --restore: the set: RFC 3339, "10 minutes ago", the name of a set, or latest
-    #[arg(
-        long,
-        requires = "restore",
-        value_name = "WHEN",
-        default_value = "latest",
-        allow_hyphen_values = true,
-        help_heading = "Servers"
-    )]
-    pub(crate) at: String,
     /// With --restore, on a server that is started here: how long the proof of a database may take, such as 2h
     /// [default: an hour, plus a second for each MiB of the database]
     #[arg(
@@ -64,6 +67,11 @@ pub(crate) struct VerifyArguments {
     pub(crate) past: PastArguments,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
+}
+
+/// Reads the level of a proof.
+fn level(text: &str) -> Result<Level, String> {
+    Level::parse(text).ok_or_else(|| "a level is bytes, structure, engine or content".to_owned())
 }
 
 /// `seawall copy`

@@ -13,6 +13,7 @@ pub(crate) mod ltx;
 mod maintain;
 mod notify;
 mod pin;
+mod prove;
 mod prove_server;
 mod reload;
 pub(crate) mod replicate;

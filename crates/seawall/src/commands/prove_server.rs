@@ -1,46 +1,132 @@
 //! `seawall verify --restore`: restore a set of a server, compare it, and throw it away.
 
-use seawall_agent::{Operation, prover};
+use seawall_agent::{Operation, ProofOrder, Proofs, prover};
 use seawall_archive::server::{Limits, Proved};
-use seawall_core::{Clock as _, Failure, Kind, SystemClock, Verification};
+use seawall_archive::{Catalog, Manifest};
+use seawall_core::{Checked, Clock as _, Description, Failure, Fault, Kind, Level, SystemClock, Verification};
 use seawall_vault::Vault;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::backup::limits;
-use super::verify;
+use super::{prove, verify};
 use crate::arguments::VerifyArguments;
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::progress::progress;
 use crate::source::Source;
-use crate::{runtime, server, source, table};
+use crate::{runtime, server, table};
 
-/// Runs the command: everything is read back first, then one set is proved.
-pub(super) fn run(arguments: &VerifyArguments, found: &Source, edge: &Edge, json: bool) -> Result<Output, Failure> {
+/// Runs the command: everything is read back first, then one set is proved. `None` if the source is no vault of sets.
+pub(super) fn run(
+    arguments: &VerifyArguments,
+    found: &Source,
+    edge: &Edge,
+    json: bool,
+) -> Result<Option<Output>, Failure> {
     let to = arguments.to.as_deref().map(|to| server::url(to, edge)).transpose()?;
     let limits = Limits { proof: arguments.proof_timeout, ..limits(&arguments.server)? };
-    let when = source::when(&arguments.at)?;
+    let order = prove::order(arguments, edge)?;
     let (prover, progress) = (prover(to, &edge.environment), progress(edge, json));
-    let (vault, verification, proved) = runtime::run_with(runtime::serving(limits.jobs), async {
-        let Some(vault) = sets(found, edge).await? else {
-            let next = "leave --restore out; files of SQLite are proved by `seawall restore --integrity full`";
-            return Err(usage("usage.server", &arguments.source, "it holds no backups of a server", next));
-        };
+    let done = runtime::run_with(runtime::serving(limits.jobs), async {
+        let Some(vault) = sets(found, edge).await? else { return Ok(None) };
+        if order.level != Level::Content {
+            let cause = format!("--level {}: a proof of a server's set compares all of it", order.level.name());
+            let next = "leave --level out, or verify without --restore";
+            return Err(usage("usage.server", &arguments.source, &cause, next));
+        }
         let verification =
             seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
-        let proved = between_hooks(found, prover.prove(&vault, &when, &limits, progress)).await?;
-        Ok((vault.url().to_owned(), verification, proved))
+        let (started, before) = (Instant::now(), vault.counts().bytes_down);
+        let proved = match between_hooks(found, prover.prove(&vault, &order.when, &limits, progress)).await {
+            Ok(proved) => proved,
+            Err(failure) => {
+                record_failed(found, &vault, &order, &failure, started).await;
+                return Err(failure);
+            }
+        };
+        let read_bytes = vault.counts().bytes_down.saturating_sub(before);
+        let database = describe(found, &vault, &proved.manifest);
+        let record = order.proof(&database, checked(&verification, &proved, read_bytes), started);
+        let recorded = Proofs::of(vault.clone(), &database).write(&record).await;
+        Ok(Some((vault.url().to_owned(), verification, proved, record, recorded)))
     })?;
+    let Some((vault, verification, proved, record, recorded)) = done else { return Ok(None) };
     let mut document = to_json(&verification);
     if let Some(fields) = document.as_object_mut() {
         fields.insert("vault".into(), json!(vault));
         fields.insert("proof".into(), proof(&proved));
+        fields.insert("record".into(), to_json(&record));
     }
+    prove::note(&mut document, &recorded);
     let sound = verification.findings.is_empty() && proved.findings.is_empty();
     let exit = if sound { Exit::Done } else { Exit::Failed };
     let text = render(&vault, &verification, &proved);
-    Ok(Output { text, failures: Vec::new(), json: document, exit })
+    Ok(Some(Output { text, failures: recorded.err().into_iter().collect(), json: document, exit }))
+}
+
+/// Records a proof that found the set corrupt before it could compare. The failure itself is the command's answer.
+async fn record_failed(source: &Source, vault: &Vault, order: &ProofOrder, failure: &Failure, started: Instant) {
+    if failure.kind != Kind::Corrupt {
+        return;
+    }
+    let Ok(catalog) = Catalog::read(vault).await else { return };
+    let Ok(manifest) = catalog.find(&order.when) else { return };
+    let checked = Checked {
+        point: Some(seawall_archive::point(manifest)),
+        objects: manifest.totals.chunks.saturating_add(1),
+        faults: vec![failure.clone().into()],
+        ..Checked::default()
+    };
+    let database = describe(source, vault, manifest);
+    let record = order.proof(&database, checked, started);
+    if let Err(error) = Proofs::of(vault.clone(), &database).write(&record).await {
+        tracing::warn!(code = error.code, "the failed proof isn't recorded: {error}");
+    }
+}
+
+/// What a record calls the database: its name in the configuration, or the place of its sets.
+fn describe(source: &Source, vault: &Vault, manifest: &Manifest) -> Description {
+    let name = match source {
+        Source::Database(database) => database.name.clone(),
+        Source::Vault(_) => vault.url().to_owned(),
+    };
+    let engine = match manifest.engine.as_str() {
+        "postgres" => "postgres",
+        "mysql" => "mysql",
+        _ => "server",
+    };
+    Description { name, engine, source: None, vault: vault.url().to_owned() }
+}
+
+/// What was found, in the words of a record.
+fn checked(verification: &Verification, proved: &Proved, read_bytes: u64) -> Checked {
+    let manifest = &proved.manifest;
+    // The chain is part of what a restore relies on. Findings in other sets say nothing about this one.
+    let of_set = verification.findings.iter().filter(|finding| finding.object.contains(&manifest.id.to_string()));
+    let fault = |finding: &seawall_core::Finding| Fault {
+        code: finding.code.to_owned(),
+        object: finding.object.clone(),
+        cause: finding.cause.clone(),
+    };
+    let mut doubts = Vec::new();
+    doubts.extend(proved.not_compared.map(|what| format!("{what} can't be compared in this kind of set")));
+    doubts.extend(manifest.sample.map(|sample| format!("the set holds only a sample of {sample} of the rows")));
+    let timed = proved.restore_ms > 0;
+    if !timed {
+        doubts.push("the restore wasn't timed alone: its time includes the comparison".to_owned());
+    }
+    Checked {
+        point: Some(seawall_archive::point(manifest)),
+        restore_ms: if timed { proved.restore_ms } else { proved.duration_ms },
+        // The index and the chunks.
+        objects: manifest.totals.chunks.saturating_add(1),
+        read_bytes,
+        restored_bytes: manifest.totals.raw,
+        faults: of_set.chain(&proved.findings).map(fault).collect(),
+        doubts,
+    }
 }
 
 /// Makes a proof between its hooks. For these, a proof that finds a difference has failed.

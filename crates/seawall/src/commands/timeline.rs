@@ -1,5 +1,6 @@
 //! `seawall timeline`: shows the points that can be restored.
 
+use seawall_agent::Proofs;
 use seawall_core::{Failure, Kind, Timeline, When};
 use serde_json::json;
 
@@ -9,14 +10,21 @@ use crate::output::{Output, to_json};
 use crate::source::Source;
 use crate::{runtime, table};
 
+/// Proofs that are shown.
+const PROOFS: usize = 5;
+
 /// Runs the command.
 pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Failure> {
     let source = Source::find(&arguments.source, &arguments.config, edge)?.past(&arguments.past)?;
     let opener = edge.opener(runtime::working())?;
     let (told, vault, timeline) = runtime::run(async {
         let (source, told) = source.newest(&opener, &When::Latest).await?;
-        let engine = source.open(&opener).await?;
-        Ok::<_, Failure>((told, engine.describe().vault, engine.history().timeline().await?))
+        let (vault, engine) = source.open_with_vault(&opener).await?;
+        let timeline = engine.history().timeline().await?;
+        let described = engine.describe();
+        let recorded = Proofs::of(vault, &described).newest(PROOFS).await?;
+        let timeline = Timeline { proofs: recorded.proofs, doubts: recorded.doubts, ..timeline };
+        Ok::<_, Failure>((told, described.vault, timeline))
     })?;
     if timeline.spans.is_empty() && timeline.levels.iter().all(|level| level.objects == 0) {
         return Err(nothing(&vault));
@@ -79,7 +87,15 @@ fn render(timeline: &Timeline) -> String {
     let levels = table::table(&["level", "objects", "size"], timeline.levels.iter().map(row).collect(), &[1, 2]);
     let pins =
         if timeline.pins.is_empty() { String::new() } else { format!("\npinned: {}\n", timeline.pins.join(", ")) };
-    format!("{ranges}\n{levels}{pins}")
+    format!("{ranges}\n{levels}{pins}{}", proofs(timeline))
+}
+
+/// The newest proofs, and what is wrong with their records.
+fn proofs(timeline: &Timeline) -> String {
+    let proofs = timeline.proofs.iter().map(|proof| super::prove::line(proof) + "\n");
+    let doubts = timeline.doubts.iter().map(|doubt| format!("{doubt}\n"));
+    let lines: String = proofs.chain(doubts).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 #[cfg(test)]
@@ -103,6 +119,8 @@ mod tests {
             levels: vec![LevelSummary { level: "0".into(), objects: 4, bytes: 4096 }],
             pins: vec!["0000000000000003".into()],
             notes: vec![Note { position: "0000000000000009".into(), note: "it is odd".into() }],
+            proofs: Vec::new(),
+            doubts: vec!["seawall/proofs/x.json: left out".into()],
         };
         assert_eq!(
             render(&timeline),
@@ -114,7 +132,9 @@ mod tests {
              level  objects     size\n\
              0            4  4.0 KiB\n\
              \n\
-             pinned: 0000000000000003\n"
+             pinned: 0000000000000003\n\
+             \n\
+             seawall/proofs/x.json: left out\n"
         );
     }
 }

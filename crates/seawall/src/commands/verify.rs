@@ -20,7 +20,7 @@ use crate::{runtime, table};
 pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let source = Source::find(&arguments.source, &arguments.config, edge)?.past(&arguments.past)?;
     if arguments.restore {
-        return super::prove_server::run(arguments, &source, edge, json);
+        return super::prove::run(arguments, source, edge, json);
     }
     let opener = edge.opener(runtime::working())?;
     let progress = progress(edge, json);

@@ -6,6 +6,7 @@
 pub(crate) mod assemble;
 pub(crate) mod fetch;
 pub(crate) mod prove;
+pub(crate) mod rehearsal;
 pub(crate) mod target;
 pub(crate) mod timeline;
 

@@ -111,7 +111,7 @@ pub(crate) async fn verify(
 }
 
 /// The result for an object that can be read.
-enum Seen {
+pub(crate) enum Seen {
     /// Sound; its digest wasn't asked for.
     Sound,
     AsWritten,
@@ -125,7 +125,12 @@ enum Seen {
 }
 
 /// Reads an object to its end, and compares its bytes with the digest beside it.
-async fn examine(vault: &Vault, fetched: Fetched, jobs: usize, strength: Strength) -> Result<(Seen, Summary), Error> {
+pub(crate) async fn examine(
+    vault: &Vault,
+    fetched: Fetched,
+    jobs: usize,
+    strength: Strength,
+) -> Result<(Seen, Summary), Error> {
     let file = fetched.file;
     let reading = Reading::new(vault, fetched, jobs);
     let mut reading = if strength == Strength::Digests { reading.digesting() } else { reading };
@@ -185,7 +190,7 @@ async fn bonds(vault: &Vault, facts: &[Facts]) -> Result<Bonds, Error> {
     Ok(found)
 }
 
-fn differing(found: Digest, kept: Digest) -> String {
+pub(crate) fn differing(found: Digest, kept: Digest) -> String {
     format!("its checksums are right, but its BLAKE3 is {found} and was {kept} when it was written")
 }
 

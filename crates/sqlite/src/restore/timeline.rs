@@ -79,7 +79,7 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
         ),
     });
     let (notes, pins) = (notes.chain(doubtful).collect(), pins.iter().map(Txid::to_string).collect());
-    Ok(Timeline { holes, spans, levels, pins, notes })
+    Ok(Timeline { holes, spans, levels, pins, notes, ..Timeline::default() })
 }
 
 /// The points of a stretch whose objects belong together (I14), and the last of the other points, with the reason.

@@ -89,13 +89,6 @@ pub(super) fn of_status(status: &Status, now: Moment) -> Vec<Finding> {
         let meaning = format!("its vault was last read back {}", table::ago(read, now));
         found.push(Finding::warning("content", name, meaning, format!("seawall verify '{name}'")));
     }
-    let is_told = status.alarms.iter().any(|alarm| alarm.code == "alarm.proof-failed");
-    if let Some(proof) = status.proof.as_ref().filter(|proof| !proof.holds() && !is_told) {
-        let fault =
-            proof.faults.first().map_or_else(String::new, |fault| format!(": {}: {}", fault.object, fault.cause));
-        let meaning = format!("its last proof, {}, failed{fault}", table::ago(proof.at, now));
-        found.push(Finding::wrong("proof", name, meaning, format!("seawall verify '{name}'")));
-    }
     found
 }
 
@@ -105,7 +98,7 @@ fn unknown(name: &str) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::{Description, Kind, LastError, Level, Proof};
+    use seawall_core::{Description, Kind, LastError};
 
     use super::super::finding::Verdict::{self, Fine, Warning, Wrong};
     use super::*;
@@ -139,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn alarms_and_old_or_failed_proofs_are_findings() {
+    fn alarms_and_old_readings_are_findings() {
         let alarm = |severity| Alarm {
             code: "alarm.lag".into(),
             severity,
@@ -148,28 +141,10 @@ mod tests {
             since: Moment::from_millis(0),
             silenced_until: None,
         };
-        let proof = Proof {
-            database: "app".into(),
-            engine: "sqlite".into(),
-            at: Moment::from_millis(0),
-            point: None,
-            level: Level::Content,
-            restore_ms: 0,
-            duration_ms: 0,
-            objects: 0,
-            read_bytes: 0,
-            fresh_bytes: 0,
-            restored_bytes: 0,
-            faults: Vec::new(),
-            doubts: Vec::new(),
-            host: "h".into(),
-        };
         let alarms = vec![alarm(Severity::Warning), alarm(Severity::Critical)];
         let status = Status { alarms, content_read_at: Some(Moment::from_millis(0)), ..at(Phase::Protecting) };
         assert_eq!(verdicts(&status, 35), [("protection", Fine), ("alarm", Warning), ("alarm", Wrong)]);
         assert_eq!(verdicts(&status, 36)[3], ("content", Warning));
-        let status = Status { proof: Some(proof), ..at(Phase::Protecting) };
-        assert_eq!(verdicts(&status, 0)[1], ("proof", Wrong));
     }
 
     #[test]

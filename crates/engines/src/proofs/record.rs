@@ -1,0 +1,222 @@
+//! What is the record of a proof called, and which bytes are one?
+//!
+//! A record is read by every host that can read the vault, and anybody who can write to the vault can make one. So it is
+//! parsed as hostile bytes (I11): of bounded size, in exactly this form, with the moment that its name has, and without
+//! characters that would draw on a terminal.
+
+use seawall_core::{Moment, Proof};
+use serde::{Deserialize, Serialize};
+
+/// The folder of records below a database's place.
+const FOLDER: &str = "seawall/proofs/";
+
+/// Records that are kept for each database.
+const KEPT: usize = 100;
+
+/// The largest record.
+pub(super) const MOST: u64 = 128 << 10;
+
+/// Faults and doubts that a record keeps.
+const MOST_LINES: usize = 20;
+
+/// Letters of each text that a record keeps.
+const MOST_LETTERS: usize = 300;
+
+/// The only form that is written.
+const FORMAT: u32 = 1;
+
+/// The form of a record; see `docs/formats.md`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    format: u32,
+    proof: Proof,
+}
+
+/// The folder of a database's records, below the vault's prefix. Environments share a vault, so theirs are apart by name.
+pub(super) fn folder(engine: &str, name: &str) -> String {
+    if engine == "lmdb" { format!("{FOLDER}{name}/") } else { FOLDER.to_owned() }
+}
+
+/// Whether a key is in a folder of records.
+pub(super) fn is_in_folder(key: &str) -> bool {
+    key.starts_with(FOLDER)
+}
+
+/// The name of a record in its folder. Names sort by time.
+pub(super) fn name(at: Moment, nonce: u32) -> String {
+    let stamp: String = at.to_string().chars().filter(|c| !matches!(c, '-' | ':' | '.')).collect();
+    format!("{stamp}-{nonce:08x}.json")
+}
+
+/// The moment of a record's name; `None` for other names.
+pub(super) fn moment_of(name: &str) -> Option<Moment> {
+    let (stamp, nonce) = name.strip_suffix(".json")?.split_once('-')?;
+    let part = |from: usize, to: usize| stamp.get(from..to);
+    let text = format!(
+        "{}-{}-{}T{}:{}:{}.{}Z",
+        part(0, 4)?,
+        part(4, 6)?,
+        part(6, 8)?,
+        part(9, 11)?,
+        part(11, 13)?,
+        part(13, 15)?,
+        part(15, 18)?
+    );
+    let at: Moment = text.parse().ok()?;
+    let nonce = u32::from_str_radix(nonce, 16).ok()?;
+    (self::name(at, nonce) == name).then_some(at)
+}
+
+/// A record's bytes. Long texts and lists are cut, so that every record can be read again.
+pub(super) fn bytes(proof: &Proof) -> Result<Vec<u8>, serde_json::Error> {
+    serde_json::to_vec(&Record { format: FORMAT, proof: cut(proof.clone()) })
+}
+
+fn cut(mut proof: Proof) -> Proof {
+    let more = |count: usize| count.checked_sub(MOST_LINES).filter(|more| *more > 0);
+    if let Some(more) = more(proof.faults.len()) {
+        proof.faults.truncate(MOST_LINES);
+        proof.doubts.insert(0, format!("{more} more faults aren't in this record"));
+    }
+    proof.doubts.truncate(MOST_LINES);
+    texts(&mut proof).into_iter().for_each(|text| {
+        *text = text.chars().filter(|c| !c.is_control()).take(MOST_LETTERS).collect();
+    });
+    proof
+}
+
+/// Every text of a proof that a host chose freely.
+fn texts(proof: &mut Proof) -> Vec<&mut String> {
+    let Proof { database, engine, point, faults, doubts, host, .. } = proof;
+    let mut all = vec![database, engine, host];
+    all.extend(point.as_mut().map(|point| &mut point.position));
+    all.extend(doubts);
+    all.extend(faults.iter_mut().flat_map(|fault| [&mut fault.code, &mut fault.object, &mut fault.cause]));
+    all
+}
+
+/// The proof of a record of this name; an error says why the bytes are no record.
+pub(super) fn parse(name: &str, bytes: &[u8]) -> Result<Proof, &'static str> {
+    if bytes.len() as u64 > MOST {
+        return Err("it is too long");
+    }
+    let record: Record = serde_json::from_slice(bytes).map_err(|_| "it has not the form of a record")?;
+    let mut proof = record.proof;
+    if record.format != FORMAT {
+        return Err("its format is unknown");
+    }
+    if moment_of(name) != Some(proof.at) {
+        return Err("its moment is another one than its name says");
+    }
+    if proof.faults.len() > MOST_LINES || proof.doubts.len() > MOST_LINES {
+        return Err("it has too many lines");
+    }
+    if texts(&mut proof).iter().any(|text| text.chars().count() > MOST_LETTERS || text.chars().any(char::is_control)) {
+        return Err("it holds a text that no proof has");
+    }
+    Ok(proof)
+}
+
+/// The names of records to delete after `last` was written: all but the newest [`KEPT`]. Other names are left alone, and
+/// so are later ones: no name that a stranger chose makes a true record old.
+pub(super) fn due<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> Vec<&'a str> {
+    let is_record = |name: &&str| *name <= last && moment_of(name).is_some();
+    let mut records: Vec<&str> = names.into_iter().filter(is_record).collect();
+    records.sort_unstable();
+    records.truncate(records.len().saturating_sub(KEPT));
+    records
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::{Fault, Level, Point};
+
+    use super::*;
+
+    fn proof() -> Proof {
+        let at = Moment::from_millis(1_795_169_472_123);
+        Proof {
+            database: "app".into(),
+            engine: "sqlite".into(),
+            at,
+            point: Some(Point { position: "0000000000000001".into(), moment: at }),
+            level: Level::Content,
+            restore_ms: 41_000,
+            duration_ms: 60_000,
+            objects: 3,
+            read_bytes: 9,
+            fresh_bytes: 0,
+            restored_bytes: 12,
+            faults: Vec::new(),
+            doubts: Vec::new(),
+            host: "here".into(),
+        }
+    }
+
+    #[test]
+    fn names_have_a_moment() {
+        let name = name(proof().at, 10);
+        assert_eq!(name, "20261120T101112123Z-0000000a.json");
+        assert_eq!(moment_of(&name), Some(proof().at));
+        for other in [
+            "20261120T101112123Z-0000000A.json",
+            "20261120T101112123Z-a.json",
+            "20261320T101112123Z-0000000a.json",
+            "20261120T101112123Z-0000000a.json.tmp",
+            "20261120X101112123Z-0000000a.json",
+            "x.json",
+            "",
+            "\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}-0000000a.json",
+        ] {
+            assert_eq!(moment_of(other), None, "{other}");
+        }
+        assert_eq!(folder("sqlite", "app"), "seawall/proofs/");
+        assert_eq!(folder("lmdb", "main"), "seawall/proofs/main/");
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else() {
+        let name = name(proof().at, 1);
+        let good = String::from_utf8(bytes(&proof()).expect("JSON")).expect("text");
+        assert_eq!(parse(&name, good.as_bytes()), Ok(proof()));
+        let later = super::name(Moment::from_millis(0), 1);
+        for (name, text) in [
+            (&later, good.clone()),
+            (&name, good.replace("\"format\":1", "\"format\":2")),
+            (&name, good.replace("\"format\":1", "\"format\":1,\"more\":1")),
+            (&name, good.replace("here", "he\\nre")),
+            (&name, good.replace("here", &"x".repeat(301))),
+            (&name, good.replace("content", "sound")),
+            (&name, good.replace("\"doubts\"", "\"others\"").replacen('{', "[", 1)),
+            (&name, good.clone() + &" ".repeat(128 << 10)),
+            (&name, String::new()),
+            (&name, "[".repeat(1000)),
+        ] {
+            assert!(parse(name, text.as_bytes()).is_err(), "{text:.200}");
+        }
+    }
+
+    #[test]
+    fn a_record_is_never_too_long_to_be_read() {
+        let fault = Fault { code: "x.y".into(), object: "\u{1b}o".repeat(1000), cause: "\u{20ac}".repeat(1000) };
+        let long = Proof { faults: vec![fault; 500], doubts: vec!["d\n".repeat(900); 500], ..proof() };
+        let written = bytes(&long).expect("JSON");
+        let read = parse(&name(long.at, 7), &written).expect("a record");
+        assert_eq!((read.faults.len(), read.doubts.len()), (MOST_LINES, MOST_LINES));
+        assert!(read.doubts[0].starts_with("480 more faults"), "{}", read.doubts[0]);
+    }
+
+    #[test]
+    fn the_newest_hundred_stay() {
+        let names: Vec<String> = (0..103).rev().map(|n| name(Moment::from_millis(n * 1000), 5)).collect();
+        let mut all: Vec<&str> = names.iter().map(String::as_str).collect();
+        all.push("notes.txt");
+        let expected: Vec<String> = (0..3).map(|n| name(Moment::from_millis(n * 1000), 5)).collect();
+        let last = names.first().expect("a name");
+        assert_eq!(due(all.iter().copied(), last), expected);
+        assert!(due(all.iter().copied().take(100), last).is_empty());
+        let third_last = names.get(3).expect("a name");
+        assert!(due(all.iter().copied(), third_last).is_empty());
+    }
+}

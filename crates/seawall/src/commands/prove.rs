@@ -1,0 +1,181 @@
+//! `seawall verify --restore`: restore into a throw-away place, check what came of it, and record the result.
+
+use std::path::{Path, PathBuf};
+
+use seawall_agent::{Operation, ProofOrder, Proofs, ask};
+use seawall_core::{Failure, Kind, Proof};
+use seawall_vault::Vault;
+use serde_json::{Value, json};
+
+use crate::arguments::VerifyArguments;
+use crate::edge::{Edge, usage};
+use crate::exit::Exit;
+use crate::output::{Output, to_json};
+use crate::progress::progress;
+use crate::source::Source;
+use crate::{runtime, source, table};
+
+/// Runs the command: sets of a server are proved on a server, everything else in a scratch folder.
+pub(super) fn run(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool) -> Result<Output, Failure> {
+    match super::prove_server::run(arguments, &found, edge, json)? {
+        Some(output) => Ok(output),
+        None => run_file(arguments, found, edge, json),
+    }
+}
+
+fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool) -> Result<Output, Failure> {
+    if arguments.to.is_some() || arguments.proof_timeout.is_some() {
+        let next = "leave --to and --proof-timeout out; --scratch names the folder of the proof";
+        return Err(usage("usage.server", &arguments.source, "it holds no backups of a server", next));
+    }
+    let order = order(arguments, edge)?;
+    let (opener, progress) = (edge.opener(runtime::working())?, progress(edge, json));
+    let (told, vault, proof, recorded) = runtime::run(async {
+        let hooks = found.clone();
+        let (found, told) = found.newest(&opener, &order.when).await?;
+        let (vault, engine) = found.open_with_vault(&opener).await?;
+        let described = engine.describe();
+        let proof = between_hooks(&hooks, order.prove(ask::proofs(&*engine)?, &described, progress)).await?;
+        let recorded = Proofs::of(vault.clone(), &described).write(&proof).await;
+        Ok::<_, Failure>((told, vault, proof, recorded))
+    })?;
+    let exit = if proof.holds() { Exit::Done } else { Exit::Failed };
+    let mut document = json!({ "vault": vault.url(), "record": to_json(&proof) });
+    note(&mut document, &recorded);
+    let text = told + &text(&vault, &proof);
+    Ok(Output { text, failures: recorded.err().into_iter().collect(), json: document, exit })
+}
+
+/// Makes a proof between its hooks. For these, a proof that found a fault has failed.
+async fn between_hooks(source: &Source, work: impl Future<Output = Result<Proof, Failure>>) -> Result<Proof, Failure> {
+    let mut made = None;
+    let done = source.around(Operation::Proof, String::new(), async {
+        let proof = made.insert(work.await?);
+        match proof.faults.first() {
+            None => Ok(()),
+            Some(fault) => {
+                let (cause, next) = (format!("{} ({})", fault.cause, fault.code), "see the output of the command");
+                Err(Failure::new(Kind::Corrupt, "proof.failed", &fault.object, cause, next))
+            }
+        }
+    });
+    let done = done.await;
+    match (made, done) {
+        (Some(proof), _) => Ok(proof),
+        (None, Err(failure)) => Err(failure),
+        (None, Ok(())) => Err(usage("usage.server", "proof", "none was made", "repeat it")),
+    }
+}
+
+/// What the command line asks for.
+pub(super) fn order(arguments: &VerifyArguments, edge: &Edge) -> Result<ProofOrder, Failure> {
+    let place = match (&arguments.scratch, edge.environment.get("TMPDIR").filter(|place| !place.is_empty())) {
+        (Some(scratch), _) => edge.absolute(scratch),
+        (None, Some(place)) => edge.absolute(Path::new(place)),
+        (None, None) => PathBuf::from("/tmp"),
+    };
+    let (when, level, host) = (source::when(&arguments.at)?, arguments.level, edge.hostname.clone());
+    Ok(ProofOrder { when, level, place, host })
+}
+
+/// Notes in a document where the record is, or why there is none. The proof counts all the same.
+pub(super) fn note(document: &mut Value, recorded: &Result<String, Failure>) {
+    let Some(fields) = document.as_object_mut() else { return };
+    let (key, error) = match recorded {
+        Ok(key) => (json!(key), Value::Null),
+        Err(failure) => (Value::Null, to_json(failure)),
+    };
+    fields.insert("recorded".into(), key);
+    fields.insert("record_error".into(), error);
+}
+
+/// A proof for people, in one line: what was done when, and what came of it.
+pub(super) fn line(proof: &Proof) -> String {
+    let date = proof.at.to_string();
+    let date = date.split('T').next().unwrap_or_default();
+    let point =
+        proof.point.as_ref().map_or_else(|| "no point".to_owned(), |point| format!("point {}", table::point(point)));
+    let doubts = match proof.doubts.len() {
+        0 => String::new(),
+        count => format!(", {}", table::count(count, "doubt")),
+    };
+    let about = format!("level {}, {point}, on host {}{doubts}", proof.level.name(), proof.host);
+    match proof.faults.first() {
+        None => format!(
+            "restored {} in {} on {date} ({about})",
+            table::bytes(proof.restored_bytes),
+            table::span(proof.restore_ms)
+        ),
+        Some(fault) => {
+            let more = match proof.faults.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            format!("the proof of {date} failed ({about}): {}: {}{more}", fault.object, fault.cause)
+        }
+    }
+}
+
+/// A proof for people, with all faults and doubts.
+fn text(vault: &Vault, proof: &Proof) -> String {
+    let faults = match proof.faults.is_empty() {
+        true => String::new(),
+        false => {
+            let row = |fault: &seawall_core::Fault| vec![fault.code.clone(), fault.object.clone(), fault.cause.clone()];
+            let rows = proof.faults.iter().map(row).collect();
+            table::table(&["code", "object", "what is wrong"], rows, &[]) + "\n"
+        }
+    };
+    let doubts: String = proof.doubts.iter().map(|doubt| format!("can't be told: {doubt}\n")).collect();
+    let objects = table::count(usize::try_from(proof.objects).unwrap_or(usize::MAX), "object");
+    let (read, took) = (table::bytes(proof.read_bytes), table::span(proof.duration_ms));
+    format!("{faults}{}: {}; {objects}, {read} read, {took} with all checks\n{doubts}", vault.url(), line(proof))
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::{Fault, Level, Moment, Point};
+
+    use super::*;
+
+    #[test]
+    fn a_proof_in_one_line() {
+        let at = Moment::from_millis(0);
+        let mut proof = Proof {
+            database: "app".into(),
+            engine: "sqlite".into(),
+            at,
+            point: Some(Point { position: "01".into(), moment: at }),
+            level: Level::Content,
+            restore_ms: 41_000,
+            duration_ms: 60_000,
+            objects: 2,
+            read_bytes: 9,
+            fresh_bytes: 0,
+            restored_bytes: 3 << 30,
+            faults: Vec::new(),
+            doubts: Vec::new(),
+            host: "db1".into(),
+        };
+        let about = "level content, point 1970-01-01T00:00:00.000Z (01), on host db1";
+        assert_eq!(line(&proof), format!("restored 3.0 GiB in 41.0 s on 1970-01-01 ({about})"));
+        proof.doubts.push("it is odd".into());
+        assert_eq!(line(&proof), format!("restored 3.0 GiB in 41.0 s on 1970-01-01 ({about}, 1 doubt)"));
+        let fault = Fault { code: "a.b".into(), object: "file:///v/x".into(), cause: "it is cut".into() };
+        proof.faults = vec![fault.clone(), fault];
+        assert_eq!(
+            line(&proof),
+            format!("the proof of 1970-01-01 failed ({about}, 1 doubt): file:///v/x: it is cut and 1 more")
+        );
+    }
+
+    #[test]
+    fn a_record_that_was_not_written_is_said() {
+        let mut document = json!({});
+        note(&mut document, &Ok("seawall/proofs/x.json".to_owned()));
+        assert_eq!(document, json!({ "recorded": "seawall/proofs/x.json", "record_error": null }));
+        let denied = usage("vault.denied", "file:///v", "no right to write", "ask");
+        note(&mut document, &Err(denied));
+        assert_eq!((&document["recorded"], &document["record_error"]["code"]), (&json!(null), &json!("vault.denied")));
+    }
+}

@@ -1,0 +1,286 @@
+//! A proof: a real restore into a scratch folder, and checks of what came of it.
+//!
+//! The restore comes first and is timed alone, so that its time is the time of a recovery. Then each object that it needs
+//! is read once more, to compare its bytes with the digest beside it and to name every damaged object, not only the first.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::stream::StreamExt as _;
+use seawall_core::{
+    Checked, Failure, Fault, IntegrityCheck, Kind, Level, Moment, Progress, ProofRequest, RestoreRequest, When,
+};
+use seawall_ltx::file::{Work, checksum};
+use seawall_ltx::{Checksum, Txid};
+use seawall_vault::Vault;
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::fetch;
+use crate::heads::Heads;
+use crate::jobs::blocking;
+use crate::layout::{Layout, Stored, digest_key, parse_key};
+use crate::partial::check_integrity;
+use crate::prove::{Seen, Strength, differing, examine};
+use crate::restore::restore;
+
+/// The name of the restored file in the scratch folder.
+const FILE: &str = "restored.db";
+
+/// What a proof works with.
+pub(crate) struct Setting<'a> {
+    pub(crate) vault: &'a Vault,
+    /// The acknowledged position of this database, if it is known here.
+    pub(crate) recorded: Option<Txid>,
+    pub(crate) now: Moment,
+    pub(crate) jobs: usize,
+    pub(crate) progress: Arc<dyn Progress>,
+}
+
+/// The fault that an error tells of the vault's objects; `None` if the error says nothing about them.
+fn fault(error: &Error, when: &When) -> Option<Fault> {
+    let failure = error.failure();
+    let is_about_objects = match error {
+        Error::EndsEarly { .. } => true,
+        // A named point may be unreachable by the user's mistake. The newest one isn't.
+        Error::Unreachable { .. } => *when == When::Latest,
+        Error::Vault(error) => error.is_not_found() || failure.kind == Kind::Corrupt,
+        _ => failure.kind == Kind::Corrupt,
+    };
+    is_about_objects.then(|| failure.into())
+}
+
+/// The checksum that the newest object of a chain keeps of the whole database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Sum(Checksum),
+    /// The object has none.
+    Without,
+    /// The object was gone before it could be read for it.
+    Gone,
+    /// Such objects have none.
+    Before05,
+}
+
+/// Why the content can't be compared; `None` if it can.
+fn doubt_about_content(newest: Kept) -> Option<String> {
+    let why = match newest {
+        Kept::Sum(_) => return None,
+        Kept::Without => "the objects keep no checksum of the whole database",
+        Kept::Gone => "the newest object was merged or deleted before its checksum of the whole database was read",
+        Kept::Before05 => "objects of Litestream before 0.5 keep no checksum of the whole database",
+    };
+    Some(format!("{why}, so that the restored file couldn't be compared with one"))
+}
+
+impl Setting<'_> {
+    /// Restores into the scratch folder and checks to the level that was asked for.
+    pub(crate) async fn prove(&self, request: &ProofRequest) -> Result<Checked, Failure> {
+        let before = self.vault.counts().bytes_down;
+        let mut checked = Checked::default();
+        self.rehearse(request, &mut checked).await?;
+        checked.read_bytes = self.vault.counts().bytes_down.saturating_sub(before);
+        Ok(checked)
+    }
+
+    async fn rehearse(&self, request: &ProofRequest, checked: &mut Checked) -> Result<(), Failure> {
+        let output = request.scratch.join(FILE);
+        let planned = match self.restore(request, &output, true).await {
+            Ok(planned) => planned,
+            Err(error) => {
+                checked.fault(fault(&error, &request.when).ok_or_else(|| error.failure())?);
+                return Ok(());
+            }
+        };
+        checked.point = Some(planned.point.clone());
+        checked.objects = planned.objects.len() as u64;
+        checked.doubts.extend(planned.doubts);
+        let layout = Layout::of(self.vault);
+        let chain: Option<Vec<Stored>> =
+            planned.objects.iter().map(|object| parse_key(layout, &object.key, object.bytes)).collect();
+        let needed = match chain.as_ref().and_then(|chain| chain.last()) {
+            Some(newest) => match Heads::of(self.vault).header(newest).await {
+                Ok(header) => u64::from(header.commit) * u64::from(header.page_size.get()),
+                Err(error) => {
+                    checked.fault(fault(&error, &request.when).ok_or_else(|| error.failure())?);
+                    0
+                }
+            },
+            // Snapshots before 0.5 are compressed, and don't say how large the database is.
+            None => planned.objects.iter().map(|object| object.bytes.saturating_mul(4)).sum(),
+        };
+        request.admit(seawall_host::free_space(&request.scratch), needed)?;
+        let started = Instant::now();
+        match self.restore(request, &output, false).await {
+            Ok(restored) => {
+                checked.restore_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+                checked.restored_bytes = restored.bytes;
+                // The plan may have changed: objects were merged, or a newer point came.
+                checked.point = Some(restored.point);
+            }
+            Err(error) => checked.fault(fault(&error, &request.when).ok_or_else(|| error.failure())?),
+        }
+        let newest = match chain {
+            Some(chain) => self.read_again(chain, request, checked).await?,
+            None => {
+                let none = "objects of Litestream before 0.5 have no digests beside them to compare with";
+                checked.doubts.push(none.to_owned());
+                Kept::Before05
+            }
+        };
+        if checked.restored_bytes == 0 || !checked.faults.is_empty() {
+            return Ok(());
+        }
+        // SQLite may write to the file while it checks it, so the checksum comes first.
+        if request.level >= Level::Content {
+            checked.doubts.extend(doubt_about_content(newest));
+            if let Kept::Sum(kept) = newest {
+                self.compare(output.clone(), kept, checked).await?;
+            }
+        }
+        if request.level >= Level::Engine {
+            let file = output.clone();
+            if let Err(error) = blocking(move || check_integrity(&file, IntegrityCheck::Full)).await {
+                let mut fault = fault(&error, &request.when).ok_or_else(|| error.failure())?;
+                // The file in the scratch folder is gone when somebody reads this.
+                fault.object = self.named(checked);
+                checked.fault(fault);
+            }
+        }
+        Ok(())
+    }
+
+    async fn restore(
+        &self,
+        request: &ProofRequest,
+        output: &Path,
+        dry_run: bool,
+    ) -> Result<seawall_core::Restored, Error> {
+        let order = RestoreRequest {
+            output: output.to_owned(),
+            when: request.when.clone(),
+            force: false,
+            dry_run,
+            integrity: IntegrityCheck::None,
+        };
+        restore(self.vault, &order, self.recorded, self.now, Arc::clone(&self.progress), self.jobs).await
+    }
+
+    /// Reads each object of the chain, and compares it with its digest. Returns the checksum of the whole database that
+    /// the newest object keeps.
+    async fn read_again(
+        &self,
+        chain: Vec<Stored>,
+        request: &ProofRequest,
+        checked: &mut Checked,
+    ) -> Result<Kept, Failure> {
+        let layout = Layout::of(self.vault);
+        let last = chain.last().copied();
+        self.progress.begin("verify", Some(chain.iter().map(|file| file.size).sum()));
+        let (mut newest, mut without, mut gone) = (Kept::Gone, 0_u64, 0_u64);
+        let mut objects = fetch::ahead(&Heads::of(self.vault), chain);
+        while let Some(fetched) = objects.next().await {
+            let (file, seen) = match fetched {
+                Ok(fetched) => (fetched.file, examine(self.vault, fetched, self.jobs, Strength::Digests).await),
+                Err((file, error)) => (file, Err(error)),
+            };
+            let object = self.vault.object(&file.key(layout));
+            match seen {
+                Ok((seen, summary)) => {
+                    if Some(file) == last {
+                        let sum = summary.trailer.post_apply;
+                        newest = if sum.is_none() { Kept::Without } else { Kept::Sum(sum) };
+                    }
+                    match seen {
+                        Seen::Sound | Seen::AsWritten => {}
+                        Seen::WithoutDigest => without += 1,
+                        Seen::Other { found, kept } => {
+                            let (code, cause) = ("sqlite.digest".to_owned(), differing(found, kept));
+                            checked.fault(Fault { code, object, cause });
+                        }
+                        Seen::BadDigest(error) => {
+                            let failure = error.failure();
+                            let object = self.vault.object(&digest_key(&file));
+                            checked.fault(Fault { object, ..failure.into() });
+                        }
+                    }
+                }
+                // The restore read it or what replaced it, and another process merged or deleted it since.
+                Err(Error::Vault(error)) if error.is_not_found() && checked.faults.is_empty() => gone += 1,
+                Err(error) => {
+                    let fault = fault(&error, &request.when).ok_or_else(|| error.failure())?;
+                    checked.fault(Fault { object, ..fault });
+                }
+            }
+            self.progress.advance(file.size);
+        }
+        self.progress.finish();
+        if without > 0 {
+            checked.doubts.push(format!(
+                "{without} of the objects have no digest beside them, so that only their own checksums were checked"
+            ));
+        }
+        if gone > 0 {
+            checked
+                .doubts
+                .push(format!("{gone} of the objects were merged or deleted before their digests could be compared"));
+        }
+        Ok(newest)
+    }
+
+    /// Compares the restored file with the checksum of the whole database that the newest object keeps.
+    async fn compare(&self, file: PathBuf, kept: Checksum, checked: &mut Checked) -> Result<(), Failure> {
+        let jobs = NonZeroUsize::new(self.jobs).unwrap_or(NonZeroUsize::MIN);
+        let found = blocking(move || {
+            checksum(&file, false, Work::new().with_jobs(jobs)).map_err(|error| Error::Internal(error.to_string()))
+        });
+        let found = found.await.map_err(|error: Error| error.failure())?.checksum;
+        if found != kept {
+            let cause = format!("the restored file has the checksum {found}, and {kept} was recorded with the point");
+            checked.fault(Fault { code: "sqlite.different".to_owned(), object: self.named(checked), cause });
+        }
+        Ok(())
+    }
+
+    /// The restored point, for people.
+    fn named(&self, checked: &Checked) -> String {
+        let position = checked.point.as_ref().map_or("", |point| point.position.as_str());
+        format!("{} at {position}", self.vault.url())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_errors_are_faults_of_the_objects() {
+        let (vault, object) = (|| "file:///v".to_owned(), || "file:///v/ltx/0/x.ltx".to_owned());
+        let unavailable = seawall_vault::Error::Unavailable { object: object(), cause: "away".into(), retryable: true };
+        let point = When::Position("0000000000000001".into());
+        for (error, when, expected) in [
+            (Error::Corrupt { object: object(), what: "cut".into() }, &When::Latest, Some("sqlite.corrupt")),
+            (seawall_vault::Error::NotFound { object: object() }.into(), &When::Latest, Some("vault.not-found")),
+            (
+                Error::EndsEarly { vault: vault(), newest: Txid(1), recorded: Txid(2) },
+                &When::Latest,
+                Some("sqlite.ends-early"),
+            ),
+            (Error::NothingThere { vault: vault() }, &When::Latest, None),
+            (unavailable.into(), &When::Latest, None),
+            (Error::Corrupt { object: object(), what: "cut".into() }, &point, Some("sqlite.corrupt")),
+            (Error::Interrupted, &When::Latest, None),
+        ] {
+            assert_eq!(fault(&error, when).map(|fault| fault.code).as_deref(), expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_content_that_was_not_recorded_is_a_doubt() {
+        let sum = Kept::Sum(Checksum(Checksum::FLAG | 7));
+        for (kept, doubted) in [(sum, false), (Kept::Without, true), (Kept::Gone, true), (Kept::Before05, true)] {
+            assert_eq!(doubt_about_content(kept).is_some(), doubted, "{kept:?}");
+        }
+    }
+}

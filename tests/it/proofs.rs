@@ -1,0 +1,110 @@
+//! `verify --restore` of files: a real restore whose result every host finds in the vault.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use seawall_tests::{Output, Random, Stand, file_name, run, seawall};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::environment::put;
+
+fn flip_a_bit(path: &PathBuf) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_proof_of_sqlite_is_recorded_in_the_vault() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(200);
+    let mut process = stand.replicate();
+    stand.until_protected(&mut process);
+    app.commit(20);
+    stand.until_protected(&mut process);
+    process.stop().ok();
+    stand.place.remove_merged();
+    let (url, scratch) = (stand.place.url(), stand.path("scratch"));
+    fs::create_dir(&scratch).unwrap();
+    let prove = ["verify", &url, "--restore", "--scratch", scratch.to_str().unwrap(), "--json"];
+
+    let proved = stand.seawall(&prove).ok().json();
+    let record = &proved["record"];
+    assert_eq!((&record["level"], &record["faults"]), (&"content".into(), &Value::Array(Vec::new())), "{proved}");
+    assert!(
+        record["restored_bytes"].as_u64().unwrap() > 4096 && record["read_bytes"].as_u64().unwrap() > 0,
+        "{proved}"
+    );
+    assert!(record["doubts"].to_string().contains("no checksum of the whole database"), "{proved}");
+    assert!(proved["recorded"].as_str().unwrap().starts_with("seawall/proofs/"), "{proved}");
+    assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0, "the scratch folder is gone");
+    // The vault alone tells of it: no state of this host is asked.
+    assert_eq!(stand.seawall(&["timeline", &url, "--json"]).ok().json()["proofs"][0], *record);
+    let shown = stand.seawall(&["timeline", &url]).ok();
+    assert!(shown.stdout.contains("restored ") && shown.stdout.contains("level content"), "{shown}");
+    stand.seawall(&["verify", &url]).ok();
+
+    flip_a_bit(&stand.place.object(9, 1, 1));
+    let failed = stand.seawall(&prove).exits(1).json();
+    let faults = failed["record"]["faults"].as_array().unwrap();
+    assert!(faults.iter().any(|fault| fault["object"].as_str().unwrap().contains(&file_name(1, 1))), "{failed}");
+    // A record of a stranger is left out, and told.
+    let hostile = stand.place.root().join("seawall/proofs/20000101T000000000Z-00000001.json");
+    fs::write(hostile, "{}").unwrap();
+    let timeline = stand.seawall(&["timeline", &url, "--json"]).ok().json();
+    assert_eq!(timeline["proofs"][0], failed["record"], "{timeline}");
+    assert_eq!(timeline["doubts"].as_array().unwrap().len(), 1, "{timeline}");
+    let shown = stand.seawall(&["timeline", &url]).ok();
+    assert!(shown.stdout.contains("failed") && shown.stdout.contains(&file_name(1, 1)), "{shown}");
+}
+
+#[test]
+fn a_proof_of_lmdb_is_recorded_below_its_name() {
+    let dir = TempDir::with_prefix("seawall-proof-").unwrap();
+    for instance in ["a", "b"] {
+        let text = format!(
+            "databases:\n  - path: {instance}/shard\n    name: shard\n    vault: store\n    \
+             lmdb: {{ instance: {instance}, create: true, map-size: 64MiB }}\n"
+        );
+        fs::write(dir.path().join(format!("{instance}.yml")), text).unwrap();
+        fs::create_dir(dir.path().join(instance)).unwrap();
+    }
+    let called = |args: &[&str]| -> Output {
+        let mut command = Command::new(seawall());
+        command.current_dir(dir.path()).env_clear().env("HOME", dir.path()).env("TMPDIR", dir.path()).args(args);
+        run("seawall", &mut command)
+    };
+    // Two instances, so that the restored state is merged from two snapshots.
+    for instance in ["a", "b"] {
+        for key in ["both", instance] {
+            put(&dir.path().join(instance).join("shard"), key, instance);
+        }
+        called(&["replicate", "--config", &format!("{instance}.yml"), "--once"]).ok();
+    }
+    let prove = ["verify", "shard", "--restore", "--config", "a.yml", "--json"];
+    let proved = called(&prove).ok().json();
+    let record = &proved["record"];
+    assert_eq!((&record["engine"], &record["faults"]), (&"lmdb".into(), &Value::Array(Vec::new())), "{proved}");
+    assert_eq!(record["objects"], 2, "{proved}");
+    assert!(proved["recorded"].as_str().unwrap().starts_with("seawall/proofs/shard/"), "{proved}");
+    for source in [&["shard", "--config", "b.yml"][..], &["./store"]] {
+        let timeline = called(&[&["timeline", "--json"], source].concat()).ok().json();
+        assert_eq!(timeline["proofs"][0], *record, "{timeline}");
+    }
+    assert_eq!(called(&["verify", "./store", "--json"]).ok().json()["objects"], 2);
+
+    let snapshot = fs::read_dir(dir.path().join("store")).unwrap().map(|entry| entry.unwrap().path());
+    let snapshot =
+        snapshot.filter(|path| path.is_file()).find(|path| path.to_string_lossy().contains("__b__")).unwrap();
+    let bytes = fs::read(&snapshot).unwrap();
+    fs::write(&snapshot, &bytes[..bytes.len() / 2]).unwrap();
+    let failed = called(&prove).exits(1).json();
+    let name = snapshot.file_name().unwrap().to_str().unwrap().to_owned();
+    let faults = failed["record"]["faults"].as_array().unwrap();
+    assert!(faults.iter().any(|fault| fault["object"].as_str().unwrap().contains(&name)), "{failed}");
+    assert_eq!(called(&["timeline", "./store", "--json"]).ok().json()["proofs"][0], failed["record"]);
+}
