@@ -78,6 +78,10 @@ fn a_proof_of_lmdb_is_recorded_below_its_name() {
         command.current_dir(dir.path()).env_clear().env("HOME", dir.path()).env("TMPDIR", dir.path()).args(args);
         run("seawall", &mut command)
     };
+    // Most of a snapshot is this value, and not its index.
+    let mut random = Random::from_env();
+    let large: String = (0..2000).map(|_| format!("{:016x}", random.below(u64::MAX))).collect();
+    put(&dir.path().join("b/shard"), "large", &large);
     // Two instances, so that the restored state is merged from two snapshots.
     for instance in ["a", "b"] {
         for key in ["both", instance] {

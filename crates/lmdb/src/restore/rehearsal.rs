@@ -72,12 +72,19 @@ pub(crate) async fn compare(
         let (path, options, schema) = (path.to_owned(), options(env), schema.clone());
         let named = object.clone();
         let read = transfer::read(vault, &key, vec![Part::Whole], move |source| {
-            let env = Env::open(&path, &options)?;
-            let different = against(&env, &schema, source, &named, &mut keys)?;
-            Ok::<_, Error>((different, keys))
+            let compared = Env::open(&path, &options).and_then(|env| against(&env, &schema, source, &named, &mut keys));
+            (compared, keys)
         });
-        let (different, seen) = read.await??;
+        let (different, seen) = read.await?;
         keys = seen;
+        let different = match different {
+            // The restore read it, and its instance replaced and deleted it since.
+            Err(Error::Vault(error)) if error.is_not_found() => {
+                keys.incomplete = Some("a snapshot was deleted before it could be compared");
+                continue;
+            }
+            different => different?,
+        };
         for (dbi, count) in different {
             let cause =
                 format!("DBI {}: {count} of its entries are missing or older in what was restored", shown(&dbi));
@@ -91,11 +98,10 @@ pub(crate) async fn compare(
         keys.unknown(&schema, &mut txn)
     });
     match extra.await? {
-        None => compared.doubts.push(
-            "the snapshots have too many keys for memory, so that keys that no snapshot has weren't searched for"
-                .to_owned(),
-        ),
-        Some(extra) => compared.faults.extend(extra.into_iter().map(|(dbi, count)| Fault {
+        Err(why) => {
+            compared.doubts.push(format!("{why}, so that keys that no snapshot has weren't searched for"));
+        }
+        Ok(extra) => compared.faults.extend(extra.into_iter().map(|(dbi, count)| Fault {
             code: "lmdb.different".to_owned(),
             object: format!("DBI {}", shown(&dbi)),
             cause: format!("{count} of the restored keys are in no snapshot as they were restored"),
@@ -167,26 +173,29 @@ fn judge(stored: Option<&Stored<'_>>, entry: &Entry<'_>) -> Judged {
     }
 }
 
+/// Numbers of restored keys that no snapshot has, by DBI.
+type Unknown = Vec<(Vec<u8>, u64)>;
+
 /// The restored keys that a snapshot has exactly so, counted by DBI.
 struct Keys {
     counts: BTreeMap<Vec<u8>, u64>,
     /// Hashes of the keys, if several snapshots may have the same key; `None` with one snapshot.
     seen: Option<HashSet<u64>>,
     hashing: RandomState,
-    /// There are too many keys to tell them apart.
-    overflow: bool,
+    /// Why not every key of the snapshots is known.
+    incomplete: Option<&'static str>,
 }
 
 impl Keys {
     fn new(snapshots: usize) -> Self {
         let seen = (snapshots > 1).then(HashSet::new);
-        Self { counts: BTreeMap::new(), seen, hashing: RandomState::new(), overflow: false }
+        Self { counts: BTreeMap::new(), seen, hashing: RandomState::new(), incomplete: None }
     }
 
     fn add(&mut self, dbi: &[u8], key: &[u8]) {
         if let Some(seen) = &mut self.seen {
             if seen.len() >= MOST_KEYS {
-                self.overflow = true;
+                self.incomplete = Some("the snapshots have too many keys for memory");
                 return;
             }
             if !seen.insert(self.hashing.hash_one((dbi, key))) {
@@ -199,21 +208,21 @@ impl Keys {
         }
     }
 
-    /// How many restored keys of each DBI no snapshot has as they were restored; `None` if that can't be told.
-    fn unknown(&self, schema: &Schema, txn: &mut ReadTxn<'_>) -> Result<Option<BTreeMap<Vec<u8>, u64>>, Error> {
-        if self.overflow {
-            return Ok(None);
+    /// How many restored keys of each DBI no snapshot has as they were restored, or why that can't be told.
+    fn unknown(&self, schema: &Schema, txn: &mut ReadTxn<'_>) -> Result<Result<Unknown, &'static str>, Error> {
+        if let Some(why) = self.incomplete {
+            return Ok(Err(why));
         }
-        let mut unknown = BTreeMap::new();
+        let mut unknown = Vec::new();
         for name in schema.names(txn.names()?) {
             let Some(dbi) = Tables::open(schema, txn, &name)?.versions else { continue };
             let known = self.counts.get(&name).copied().unwrap_or_default();
             let extra = txn.stat(dbi)?.entries.saturating_sub(known);
             if extra > 0 {
-                unknown.insert(name, extra);
+                unknown.push((name, extra));
             }
         }
-        Ok(Some(unknown))
+        Ok(Ok(unknown))
     }
 }
 

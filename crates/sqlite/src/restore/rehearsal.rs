@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use futures::stream::StreamExt as _;
 use seawall_core::{
-    Checked, Failure, Fault, IntegrityCheck, Kind, Level, Moment, Progress, ProofRequest, RestoreRequest, When,
+    Checked, Failure, Fault, IntegrityCheck, Kind, Level, Moment, Progress, ProofRequest, RestoreRequest, Restored,
+    When,
 };
 use seawall_ltx::file::{Work, checksum};
 use seawall_ltx::{Checksum, Txid};
@@ -95,10 +96,8 @@ impl Setting<'_> {
         };
         checked.point = Some(planned.point.clone());
         checked.objects = planned.objects.len() as u64;
-        checked.doubts.extend(planned.doubts);
-        let layout = Layout::of(self.vault);
-        let chain: Option<Vec<Stored>> =
-            planned.objects.iter().map(|object| parse_key(layout, &object.key, object.bytes)).collect();
+        let mut doubts = planned.doubts.clone();
+        let mut chain = self.chain(&planned);
         let needed = match chain.as_ref().and_then(|chain| chain.last()) {
             Some(newest) => match Heads::of(self.vault).header(newest).await {
                 Ok(header) => u64::from(header.commit) * u64::from(header.page_size.get()),
@@ -117,10 +116,14 @@ impl Setting<'_> {
                 checked.restore_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 checked.restored_bytes = restored.bytes;
                 // The plan may have changed: objects were merged, or a newer point came.
+                chain = self.chain(&restored);
+                checked.objects = restored.objects.len() as u64;
+                doubts = restored.doubts;
                 checked.point = Some(restored.point);
             }
             Err(error) => checked.fault(fault(&error, &request.when).ok_or_else(|| error.failure())?),
         }
+        checked.doubts.extend(doubts);
         let newest = match chain {
             Some(chain) => self.read_again(chain, request, checked).await?,
             None => {
@@ -151,12 +154,13 @@ impl Setting<'_> {
         Ok(())
     }
 
-    async fn restore(
-        &self,
-        request: &ProofRequest,
-        output: &Path,
-        dry_run: bool,
-    ) -> Result<seawall_core::Restored, Error> {
+    /// The LTX files of a restore; `None` if its objects are those of Litestream before 0.5.
+    fn chain(&self, restored: &Restored) -> Option<Vec<Stored>> {
+        let layout = Layout::of(self.vault);
+        restored.objects.iter().map(|object| parse_key(layout, &object.key, object.bytes)).collect()
+    }
+
+    async fn restore(&self, request: &ProofRequest, output: &Path, dry_run: bool) -> Result<Restored, Error> {
         let order = RestoreRequest {
             output: output.to_owned(),
             when: request.when.clone(),
