@@ -64,7 +64,7 @@ pub(super) fn write(file: &Path, until: Option<Moment>) -> Result<(), Failure> {
 /// The moment at which a silence that begins now ends by itself.
 ///
 /// # Errors
-/// When it would last no time, or for longer than [`LONGEST_SILENCE`].
+/// When it would last no time, or for longer than 30 days.
 pub fn silence_until(name: &str, span: Duration, now: Moment) -> Result<Moment, Failure> {
     if span.is_zero() || span > LONGEST_SILENCE {
         let cause = "alarms are silenced for a time above zero and of at most 30d";
