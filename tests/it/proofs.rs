@@ -34,7 +34,7 @@ fn a_proof_of_sqlite_is_recorded_in_the_vault() {
 
     let proved = stand.seawall(&prove).ok().json();
     let record = &proved["record"];
-    assert_eq!((&record["level"], &record["faults"]), (&"content".into(), &Value::Array(Vec::new())), "{proved}");
+    assert_eq!((&record["level"], &record["faults"]), (&"engine".into(), &Value::Array(Vec::new())), "{proved}");
     assert!(
         record["restored_bytes"].as_u64().unwrap() > 4096 && record["read_bytes"].as_u64().unwrap() > 0,
         "{proved}"
@@ -45,7 +45,7 @@ fn a_proof_of_sqlite_is_recorded_in_the_vault() {
     // The vault alone tells of it: no state of this host is asked.
     assert_eq!(stand.seawall(&["timeline", &url, "--json"]).ok().json()["proofs"][0], *record);
     let shown = stand.seawall(&["timeline", &url]).ok();
-    assert!(shown.stdout.contains("restored ") && shown.stdout.contains("level content"), "{shown}");
+    assert!(shown.stdout.contains("restored ") && shown.stdout.contains("level engine"), "{shown}");
     stand.seawall(&["verify", &url]).ok();
 
     flip_a_bit(&stand.place.object(9, 1, 1));

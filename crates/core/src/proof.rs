@@ -63,7 +63,8 @@ pub struct Proof {
     pub at: Moment,
     /// The point that was restored; `None` if the proof failed before it knew the point.
     pub point: Option<Point>,
-    /// The level that was asked for. The proof holds at this level if `faults` is empty.
+    /// The level that was reached, no higher than the one that was asked for. The proof holds at this level if `faults` is
+    /// empty; a doubt says why it isn't higher.
     pub level: Level,
     /// How long the restore took, without the checks after it, in milliseconds: the measured recovery time.
     pub restore_ms: u64,
@@ -148,6 +149,8 @@ pub struct Checked {
     pub faults: Vec<Fault>,
     /// Questions that the checks can't answer, each one sentence without a full stop.
     pub doubts: Vec<String>,
+    /// The highest level at which the vault's objects let the engine check. A doubt says why, where it isn't the highest.
+    pub reachable: Level,
 }
 
 impl Checked {

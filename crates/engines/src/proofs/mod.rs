@@ -188,13 +188,13 @@ impl ProofOrder {
 
     /// The proof that follows from what was found.
     pub fn proof(&self, database: &Description, checked: Checked, started: Instant) -> Proof {
-        let Checked { point, restore_ms, objects, read_bytes, restored_bytes, faults, doubts } = checked;
+        let Checked { point, restore_ms, objects, read_bytes, restored_bytes, faults, doubts, reachable } = checked;
         Proof {
             database: database.name.clone(),
             engine: database.engine.to_owned(),
             at: SystemClock.now(),
             point,
-            level: self.level,
+            level: self.level.min(reachable),
             restore_ms,
             duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             objects,

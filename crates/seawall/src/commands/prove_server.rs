@@ -126,6 +126,7 @@ fn checked(verification: &Verification, proved: &Proved, read_bytes: u64) -> Che
         restored_bytes: manifest.totals.raw,
         faults: of_set.chain(&proved.findings).map(fault).collect(),
         doubts,
+        reachable: Level::Content,
     }
 }
 

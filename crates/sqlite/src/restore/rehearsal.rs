@@ -137,7 +137,10 @@ impl Setting<'_> {
         }
         // SQLite may write to the file while it checks it, so the checksum comes first.
         if request.level >= Level::Content {
-            checked.doubts.extend(doubt_about_content(newest));
+            if let Some(doubt) = doubt_about_content(newest) {
+                checked.doubts.push(doubt);
+                checked.reachable = Level::Engine;
+            }
             if let Kept::Sum(kept) = newest {
                 self.compare(output.clone(), kept, checked).await?;
             }
