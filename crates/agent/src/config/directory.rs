@@ -73,6 +73,8 @@ impl DirectoryConfig {
             && *prefix == other.prefix
             && *state == other.state
             && template.is_like(&other.template)
+            // The follower gives new databases the limits of their alarms.
+            && template.alarms == other.template.alarms
     }
 
     /// Whether a file of this name can be a database of the folder.
