@@ -490,6 +490,10 @@ impl Lmdb {
             let schema = &options.settings.schema;
             match rehearsal::compare(&self.vault, &merged, &order.output, &options.env, schema).await {
                 Ok(compared) => {
+                    // A doubt says what couldn't be compared.
+                    if !compared.doubts.is_empty() {
+                        checked.reachable = Level::Engine;
+                    }
                     checked.faults.extend(compared.faults);
                     checked.doubts.extend(compared.doubts);
                 }

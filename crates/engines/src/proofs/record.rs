@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 const FOLDER: &str = "seawall/proofs/";
 
 /// Records that are kept for each database.
-const KEPT: usize = 100;
+pub(super) const KEPT: usize = 100;
 
 /// The largest record.
 pub(super) const MOST: u64 = 128 << 10;

@@ -113,6 +113,8 @@ fn checked(verification: &Verification, proved: &Proved, read_bytes: u64) -> Che
     let mut doubts = Vec::new();
     doubts.extend(proved.not_compared.map(|what| format!("{what} can't be compared in this kind of set")));
     doubts.extend(manifest.sample.map(|sample| format!("the set holds only a sample of {sample} of the rows")));
+    // What wasn't compared, or isn't in the set, isn't proved to be equal.
+    let reachable = if doubts.is_empty() { Level::Content } else { Level::Engine };
     let timed = proved.restore_ms > 0;
     if !timed {
         doubts.push("the restore wasn't timed alone: its time includes the comparison".to_owned());
@@ -126,7 +128,7 @@ fn checked(verification: &Verification, proved: &Proved, read_bytes: u64) -> Che
         restored_bytes: manifest.totals.raw,
         faults: of_set.chain(&proved.findings).map(fault).collect(),
         doubts,
-        reachable: Level::Content,
+        reachable,
     }
 }
 
