@@ -29,6 +29,10 @@ struct Silence {
 
 /// The end of the silence that a file holds; `None` for a file that is missing or can't be understood.
 pub(super) fn read(file: &Path) -> Option<Moment> {
+    // The owner of the folder may have put something else there, on which opening or reading would wait.
+    if !std::fs::symlink_metadata(file).ok()?.is_file() {
+        return None;
+    }
     let mut bytes = Vec::new();
     File::open(file).ok()?.take(LONGEST_FILE).read_to_end(&mut bytes).ok()?;
     let silence: Silence = serde_json::from_slice(&bytes).ok()?;
@@ -49,7 +53,13 @@ pub(super) fn write(file: &Path, until: Option<Moment>) -> Result<(), Failure> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let owner = std::fs::metadata(folder)?;
         let partial = file.with_extension("tmp");
-        let mut new = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&partial)?;
+        // Another user may own the folder. A link that this user planted must neither be written through nor given away, so
+        // the file is always a new one.
+        match std::fs::remove_file(&partial) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut new = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&partial)?;
         if owner.uid() != new.metadata()?.uid() {
             std::os::unix::fs::fchown(&new, Some(owner.uid()), Some(owner.gid()))?;
         }
@@ -114,6 +124,14 @@ mod tests {
             std::fs::write(&file, damage).expect("written");
             assert_eq!(read(&file), None, "{damage}");
         }
+        let victim = folder.path().join("victim");
+        std::fs::write(&victim, "precious").expect("written");
+        std::os::unix::fs::symlink(&victim, file.with_extension("tmp")).expect("a link");
+        assert_eq!((write(&file, Some(until)), read(&file)), (Ok(()), Some(until)));
+        assert_eq!(std::fs::read_to_string(&victim).expect("there"), "precious");
+        std::fs::remove_file(&file).expect("removed");
+        std::os::unix::fs::symlink("/dev/zero", &file).expect("a link");
+        assert_eq!(read(&file), None);
         std::fs::remove_file(&file).expect("removed");
         std::fs::create_dir(&file).expect("in the way");
         assert_eq!(write(&file, Some(until)).map_err(|failure| failure.code), Err("agent.silence"));
