@@ -41,3 +41,4 @@ pub use seawall_engines::{
     cost, read_state_dir, read_status, read_when, state_folder,
 };
 pub use seawall_vault::{Environment, VaultUrl};
+pub use services::resources::files_needed;

@@ -45,12 +45,17 @@ fn cpu_seconds() -> Option<f64> {
     Some(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
 }
 
+/// How many files a process has open that protects so many databases.
+pub fn files_needed(databases: u64) -> u64 {
+    databases.saturating_mul(PER_DATABASE).saturating_add(BESIDES)
+}
+
 /// Raises the limit on open files as far as `databases` need and the system allows.
 ///
 /// # Errors
 /// How many databases there is room for, and how many files may be open, if that isn't enough.
 pub(crate) fn make_room(databases: usize) -> Result<(), (u64, u64)> {
-    let needed = u64::try_from(databases).unwrap_or(u64::MAX).saturating_mul(PER_DATABASE).saturating_add(BESIDES);
+    let needed = files_needed(u64::try_from(databases).unwrap_or(u64::MAX));
     let mut limit = getrlimit(Resource::Nofile);
     let enough = |limit: Option<u64>| limit.is_none_or(|limit| limit >= needed);
     if enough(limit.current) {

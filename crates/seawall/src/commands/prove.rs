@@ -35,7 +35,8 @@ fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool)
         let (found, told) = found.newest(&opener, &order.when).await?;
         let (vault, engine) = found.open_with_vault(&opener).await?;
         let described = engine.describe();
-        let proof = between_hooks(&hooks, order.prove(ask::proofs(&*engine)?, &described, progress)).await?;
+        let proof =
+            between_hooks(&hooks, order.prove(ask::proofs(&*engine)?, &described, progress), first_fault).await?;
         let recorded = Proofs::of(vault.clone(), &described).write(&proof).await;
         Ok::<_, Failure>((told, vault, proof, recorded))
     })?;
@@ -46,25 +47,27 @@ fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool)
     Ok(Output { text, failures: recorded.err().into_iter().collect(), json: document, exit })
 }
 
-/// Makes a proof between its hooks. For these, a proof that found a fault has failed.
-async fn between_hooks(source: &Source, work: impl Future<Output = Result<Proof, Failure>>) -> Result<Proof, Failure> {
+/// Makes a proof between its hooks. For these, a proof in which `fault` finds something has failed.
+pub(super) async fn between_hooks<T>(
+    source: &Source,
+    work: impl Future<Output = Result<T, Failure>>,
+    fault: impl FnOnce(&T) -> Option<Failure>,
+) -> Result<T, Failure> {
     let mut made = None;
-    let done = source.around(Operation::Proof, String::new(), async {
-        let proof = made.insert(work.await?);
-        match proof.faults.first() {
-            None => Ok(()),
-            Some(fault) => {
-                let (cause, next) = (format!("{} ({})", fault.cause, fault.code), "see the output of the command");
-                Err(Failure::new(Kind::Corrupt, "proof.failed", &fault.object, cause, next))
-            }
-        }
-    });
-    let done = done.await;
-    match (made, done) {
-        (Some(proof), _) => Ok(proof),
-        (None, Err(failure)) => Err(failure),
-        (None, Ok(())) => Err(usage("usage.server", "proof", "none was made", "repeat it")),
+    let done =
+        source.around(Operation::Proof, String::new(), async { fault(made.insert(work.await?)).map_or(Ok(()), Err) });
+    match (done.await, made) {
+        (_, Some(proof)) => Ok(proof),
+        (Err(failure), None) => Err(failure),
+        (Ok(()), None) => Err(usage("usage.server", "proof", "none was made", "repeat it")),
     }
+}
+
+/// The failure that the first fault of a proof is.
+fn first_fault(proof: &Proof) -> Option<Failure> {
+    let fault = proof.faults.first()?;
+    let (cause, next) = (format!("{} ({})", fault.cause, fault.code), "see the output of the command");
+    Some(Failure::new(Kind::Corrupt, "proof.failed", &fault.object, cause, next))
 }
 
 /// What the command line asks for.

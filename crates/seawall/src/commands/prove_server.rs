@@ -1,6 +1,6 @@
 //! `seawall verify --restore`: restore a set of a server, compare it, and throw it away.
 
-use seawall_agent::{Operation, ProofOrder, Proofs, prover};
+use seawall_agent::{ProofOrder, Proofs, prover};
 use seawall_archive::server::{Limits, Proved};
 use seawall_archive::{Catalog, Manifest};
 use seawall_core::{Checked, Clock as _, Description, Failure, Fault, Kind, Level, SystemClock, Verification};
@@ -29,29 +29,33 @@ pub(super) fn run(
     let limits = Limits { proof: arguments.proof_timeout, ..limits(&arguments.server)? };
     let order = prove::order(arguments, edge)?;
     let (prover, progress) = (prover(to, &edge.environment), progress(edge, json));
-    let done = runtime::run_with(runtime::serving(limits.jobs), async {
-        let Some(vault) = sets(found, edge).await? else { return Ok(None) };
-        if order.level != Level::Content {
-            let cause = format!("--level {}: a proof of a server's set compares all of it", order.level.name());
-            let next = "leave --level out, or verify without --restore";
-            return Err(usage("usage.server", &arguments.source, &cause, next));
-        }
-        let verification =
-            seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
-        let (started, before) = (Instant::now(), vault.counts().bytes_down);
-        let proved = match between_hooks(found, prover.prove(&vault, &order.when, &limits, progress)).await {
-            Ok(proved) => proved,
-            Err(failure) => {
-                record_failed(found, &vault, &order, &failure, started).await;
-                return Err(failure);
+    let done =
+        runtime::run_with(runtime::serving(limits.jobs), async {
+            let Some(vault) = sets(found, edge).await? else { return Ok(None) };
+            if order.level != Level::Content {
+                let cause = format!("--level {}: a proof of a server's set compares all of it", order.level.name());
+                let next = "leave --level out, or verify without --restore";
+                return Err(usage("usage.server", &arguments.source, &cause, next));
             }
-        };
-        let read_bytes = vault.counts().bytes_down.saturating_sub(before);
-        let database = describe(found, &vault, &proved.manifest);
-        let record = order.proof(&database, checked(&verification, &proved, read_bytes), started);
-        let recorded = Proofs::of(vault.clone(), &database).write(&record).await;
-        Ok(Some((vault.url().to_owned(), verification, proved, record, recorded)))
-    })?;
+            let verification =
+                seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
+            let (started, before) = (Instant::now(), vault.counts().bytes_down);
+            let proved =
+                match prove::between_hooks(found, prover.prove(&vault, &order.when, &limits, progress), first_finding)
+                    .await
+                {
+                    Ok(proved) => proved,
+                    Err(failure) => {
+                        record_failed(found, &vault, &order, &failure, started).await;
+                        return Err(failure);
+                    }
+                };
+            let read_bytes = vault.counts().bytes_down.saturating_sub(before);
+            let database = describe(found, &vault, &proved.manifest);
+            let record = order.proof(&database, checked(&verification, &proved, read_bytes), started);
+            let recorded = Proofs::of(vault.clone(), &database).write(&record).await;
+            Ok(Some((vault.url().to_owned(), verification, proved, record, recorded)))
+        })?;
     let Some((vault, verification, proved, record, recorded)) = done else { return Ok(None) };
     let mut document = to_json(&verification);
     if let Some(fields) = document.as_object_mut() {
@@ -132,27 +136,10 @@ fn checked(verification: &Verification, proved: &Proved, read_bytes: u64) -> Che
     }
 }
 
-/// Makes a proof between its hooks. For these, a proof that finds a difference has failed.
-async fn between_hooks(
-    source: &Source,
-    work: impl Future<Output = Result<Proved, Failure>>,
-) -> Result<Proved, Failure> {
-    let mut made = None;
-    let done = source.around(Operation::Proof, String::new(), async {
-        let proved = made.insert(work.await?);
-        match proved.findings.first() {
-            None => Ok(()),
-            Some(found) => {
-                let next = "see the output of the command";
-                Err(Failure::new(Kind::Corrupt, found.code, &found.object, &found.cause, next))
-            }
-        }
-    });
-    match (done.await, made) {
-        (_, Some(proved)) => Ok(proved),
-        (Err(failure), None) => Err(failure),
-        (Ok(()), None) => Err(usage("usage.server", "proof", "none was made", "repeat it")),
-    }
+/// The failure that the first difference of a proof is.
+fn first_finding(proved: &Proved) -> Option<Failure> {
+    let found = proved.findings.first()?;
+    Some(Failure::new(Kind::Corrupt, found.code, &found.object, &found.cause, "see the output of the command"))
 }
 
 /// The vault that `source` names, if it holds sets of a server.

@@ -36,7 +36,7 @@ fn without_process(arguments: &SilenceArguments, edge: &Edge) -> Result<Silenced
     })?;
     let name = database.name.clone();
     let until = arguments.r#for.map(|span| silence_until(&name, span, SystemClock.now())).transpose()?;
-    let place = edge.opener(1)?.place_here(&database);
+    let place = database.place_here(&edge.environment);
     // A folder that this command made could belong to another user than the process that protects.
     if place.state.as_deref().is_some_and(|state| !state.is_dir()) {
         let cause = "it was never protected on this machine, so there is nothing to silence";

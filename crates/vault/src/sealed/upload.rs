@@ -182,13 +182,23 @@ mod tests {
 
     use super::*;
 
-    /// Notes the sizes of parts.
-    struct Parts(Arc<Mutex<Vec<usize>>>);
+    /// Keeps the parts.
+    #[derive(Default)]
+    struct Parts {
+        kept: Arc<Mutex<Vec<Vec<u8>>>>,
+        /// Refuses every other part, the next one first.
+        reluctant: bool,
+        refused: bool,
+    }
 
     #[async_trait]
     impl Multipart for Parts {
         async fn write(&mut self, part: Vec<Bytes>) -> Result<(), Error> {
-            self.0.lock().expect("no panic").push(part.iter().map(Bytes::len).sum());
+            self.refused = self.reluctant && !self.refused;
+            if self.refused {
+                return Err(Error::Unavailable { object: String::new(), cause: String::new(), retryable: true });
+            }
+            self.kept.lock().expect("no panic").push(part.concat());
             Ok(())
         }
 
@@ -203,52 +213,30 @@ mod tests {
 
     #[tokio::test]
     async fn parts_have_one_size_and_grow_with_the_writers() {
-        let sizes = Arc::new(Mutex::new(Vec::new()));
-        let inner = Box::new(Parts(Arc::clone(&sizes)));
+        let inner = Box::new(Parts::default());
+        let kept = Arc::clone(&inner.kept);
+        let sizes = || kept.lock().expect("no panic").iter().map(Vec::len).collect::<Vec<usize>>();
         let mut upload = SealedUpload::new(inner, &[0; 1040], Payload::new(&[3; 32]), 1);
         let part = |chunks: usize| vec![Bytes::from(vec![7; chunks * CHUNK])];
         for _ in 0..4 {
             upload.write(part(4)).await.expect("taken");
         }
-        let small = sizes.lock().expect("no panic").clone();
+        let small = sizes();
         assert!(small.len() <= 5 && small.iter().all(|size| *size == small[0]), "{small:?}");
         for _ in 0..4 {
             upload.write(part(32)).await.expect("taken");
         }
         upload.complete().await.expect("complete");
-        let all = sizes.lock().expect("no panic").clone();
+        let all = sizes();
         assert_eq!(all.iter().sum::<usize>(), 1040 + 144 * (CHUNK + 16));
         assert!(all.len() <= small.len() + 6, "{all:?}");
-    }
-
-    /// Refuses every other part, and keeps the bytes of the rest.
-    struct Reluctant(Arc<Mutex<Vec<u8>>>, bool);
-
-    #[async_trait]
-    impl Multipart for Reluctant {
-        async fn write(&mut self, part: Vec<Bytes>) -> Result<(), Error> {
-            self.1 = !self.1;
-            if self.1 {
-                return Err(Error::Unavailable { object: String::new(), cause: String::new(), retryable: true });
-            }
-            self.0.lock().expect("no panic").extend(part.concat());
-            Ok(())
-        }
-
-        async fn complete(&mut self) -> Result<Option<Tag>, Error> {
-            Ok(None)
-        }
-
-        async fn abort(&mut self) -> Result<(), Error> {
-            Ok(())
-        }
     }
 
     #[tokio::test]
     async fn parts_that_are_refused_are_handed_on_again_in_their_order() {
         for last in [0, 1, CHUNK, 3 * CHUNK + 5] {
-            let kept = Arc::new(Mutex::new(Vec::new()));
-            let inner = Box::new(Reluctant(Arc::clone(&kept), false));
+            let inner = Box::new(Parts { reluctant: true, ..Parts::default() });
+            let kept = Arc::clone(&inner.kept);
             let mut upload = SealedUpload::new(inner, b"begin", Payload::new(&[3; 32]), 1);
             let mut plain = Vec::new();
             for (number, size) in [3 * CHUNK, 3 * CHUNK, 3 * CHUNK, last].into_iter().enumerate() {
@@ -265,7 +253,7 @@ mod tests {
                 refused += 1;
                 assert!(refused < 10, "the end of {last} is never taken");
             }
-            let sealed = kept.lock().expect("no panic").split_off(b"begin".len());
+            let sealed = kept.lock().expect("no panic").concat().split_off(b"begin".len());
             let opened = Payload::new(&[3; 32]).open(0, true, BytesMut::from(&sealed[..])).expect("whole").concat();
             assert_eq!(opened, plain, "{last}");
         }

@@ -20,9 +20,6 @@ const LITTLE_SPACE: u64 = 256 << 20;
 /// A temporary file that was not written for so long is of a run that was killed.
 const LEFT: Duration = Duration::from_secs(24 * 3600);
 
-/// Descriptors that a database takes, and that the process takes besides (docs/operating.md).
-const FILES: (u64, u64) = (4, 512);
-
 /// The first bytes of a SQLite file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
@@ -213,7 +210,7 @@ pub(super) fn limits(databases: u64) -> Vec<Finding> {
 }
 
 fn of_files(databases: u64, most: Option<u64>) -> Finding {
-    let needed = databases.saturating_mul(FILES.0).saturating_add(FILES.1);
+    let needed = seawall_agent::files_needed(databases);
     match most {
         Some(most) if most < needed => Finding::warning(
             "limits",

@@ -9,10 +9,11 @@ mod protection;
 mod vaults;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
 use seawall_core::{Clock as _, Failure, Kind, Status, SystemClock};
+use seawall_host::folder_of;
 
 use self::finding::Finding;
 use crate::arguments::DoctorArguments;
@@ -100,13 +101,13 @@ fn of_files(databases: &[DatabaseConfig], running: &BTreeSet<PathBuf>) -> Vec<Fi
                 let source = database.source();
                 if let Some(path) = source.path() {
                     findings.push(host::exists(path));
-                    folders.insert(folder_of(path));
+                    folders.insert(folder_of(path).to_owned());
                 }
             }
         }
     }
     findings.extend(sqlite.iter().map(|path| host::sqlite(path)));
-    folders.extend(sqlite.iter().map(|path| folder_of(path)));
+    folders.extend(sqlite.iter().map(|path| folder_of(path).to_owned()));
     findings.extend(states.iter().filter_map(|folder| host::state(folder)));
     findings.extend(folders.iter().filter_map(|folder| host::space(folder)));
     let places: Vec<PathBuf> = folders.into_iter().chain(states).collect();
@@ -114,10 +115,6 @@ fn of_files(databases: &[DatabaseConfig], running: &BTreeSet<PathBuf>) -> Vec<Fi
     let now = std::time::SystemTime::now();
     findings.extend(host::leftovers(&places, now));
     findings
-}
-
-fn folder_of(path: &Path) -> PathBuf {
-    path.parent().unwrap_or(Path::new("/")).to_owned()
 }
 
 /// Whether a failure says that no process answers.

@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use seawall_agent::VaultUrl;
 use seawall_agent::config::Config;
+use seawall_agent::{Opener, VaultUrl};
 use seawall_core::{Failure, SystemClock};
 use seawall_vault::Access;
 use seawall_vault::trial::{self, Effort, Finding as Ability, Trial};
 
 use super::finding::Finding;
+use crate::commands::vault::probe::SAME_CLOCK_MS;
 use crate::edge::Edge;
 use crate::runtime;
-
-/// A clock that differs by less than this is right: many stores tell whole seconds.
-const SAME_CLOCK_MS: u64 = 5_000;
 
 /// S3 refuses requests whose clock differs by this.
 const REFUSED_CLOCK_MS: u64 = 900_000;
@@ -31,7 +29,8 @@ pub(super) fn of_all(config: &Config, edge: &Edge) -> Vec<Finding> {
 }
 
 fn try_out(url: &VaultUrl, edge: &Edge) -> Result<Trial, Failure> {
-    let opener = edge.opener(1)?;
+    // An encrypted vault is tried without any key.
+    let opener = Opener::new(edge.environment.clone(), 1);
     runtime::run(async {
         let names = opener.vault_with(url, Access::Names).await?;
         Ok(trial::run(&names, Effort { rounds: 1, size: 0 }, &SystemClock).await?)

@@ -1,7 +1,7 @@
 //! `seawall vault`: the commands about a place itself.
 
 mod init;
-mod probe;
+pub(super) mod probe;
 mod rekey;
 
 use seawall_core::Failure;

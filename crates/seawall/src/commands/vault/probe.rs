@@ -16,7 +16,7 @@ use crate::output::Output;
 use crate::{runtime, server, table};
 
 /// A clock that differs by less than this is right: many stores tell whole seconds.
-const SAME_CLOCK_MS: u64 = 5_000;
+pub(in crate::commands) const SAME_CLOCK_MS: u64 = 5_000;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &VaultProbeArguments, edge: &Edge) -> Result<Output, Failure> {
