@@ -232,7 +232,8 @@ pub(super) struct Client {
     farewell: Arc<Farewell>,
 }
 
-/// What the server said when it ended the connection; nothing if the connection broke.
+/// Why the connection ended: the server's words, or that it takes no further way to log in. Nothing if the connection
+/// broke.
 pub(super) type Farewell = Mutex<Option<String>>;
 
 impl client::Handler for Client {
@@ -256,7 +257,13 @@ impl client::Handler for Client {
                 *self.farewell.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.escape_debug().to_string());
                 Ok(())
             }
-            DisconnectReason::Error(error) => Err(error),
+            DisconnectReason::Error(error) => {
+                if matches!(error, russh::Error::NoAuthMethod) {
+                    let told = "the server takes no other way".to_owned();
+                    *self.farewell.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+                }
+                Err(error)
+            }
         }
     }
 }

@@ -183,13 +183,16 @@ impl Login<'_> {
     ///
     /// # Errors
     /// The connection broke, which the library reports as a refusal.
-    fn outcome(&mut self, result: AuthResult) -> Result<Option<String>, Error> {
+    async fn outcome(&mut self, result: AuthResult) -> Result<Option<String>, Error> {
         let AuthResult::Failure { remaining_methods, partial_success } = result else { return Ok(None) };
-        if self.ssh.is_closed() {
+        if remaining_methods.is_empty() || self.ssh.is_closed() {
+            // The library ends a connection to a server that takes no further way. It tells the cause of each end
+            // only after it has closed its queue.
+            let _ = (&mut *self.ssh).await;
             let told = self.farewell.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let told = told.ok_or_else(|| self.broken(&"the connection broke"))?;
             self.takes = Some(MethodSet::empty());
-            return Ok(Some(format!("refused, and the server ended the login: {told}")));
+            return Ok(Some(format!("refused, and the login ended: {told}")));
         }
         let list = remaining_methods.iter().map(<&str>::from).collect::<Vec<_>>().join(", ");
         self.takes = Some(remaining_methods);
@@ -216,7 +219,7 @@ impl Login<'_> {
             let key = PrivateKeyWithHashAlg::new(Arc::new(key), None);
             self.ssh.authenticate_publickey(user, key).await.map_err(|error| self.broken(&error))?
         };
-        self.outcome(result)
+        self.outcome(result).await
     }
 
     /// The hash of signatures by RSA keys; never SHA-1.
@@ -243,7 +246,7 @@ impl Login<'_> {
             let hash = if public.algorithm().is_rsa() { Some(self.hash().await?) } else { None };
             let user = self.user.clone();
             match self.ssh.authenticate_publickey_with(user, public, hash, &mut agent).await {
-                Ok(result) => match self.outcome(result)? {
+                Ok(result) => match self.outcome(result).await? {
                     None => return Ok(None),
                     Some(why) => told = format!("{} of its keys: {why}", keys.len().min(AGENT_KEYS)),
                 },
@@ -259,7 +262,7 @@ impl Login<'_> {
         if self.is_taken(MethodKind::Password) {
             let tried = self.ssh.authenticate_password(self.user.clone(), password.reveal()).await;
             let tried = tried.map_err(|error| self.broken(&error))?;
-            match self.outcome(tried)? {
+            match self.outcome(tried).await? {
                 None => return Ok(None),
                 Some(why) => told = why,
             }
