@@ -20,6 +20,7 @@ pub const CODES: [&str; 13] = [
     "alarm.stopped",
     "alarm.unsafe",
     "alarm.vault-behind",
+    "alarm.locks-not-renewed",
     "alarm.vault-weak",
 ];
 

@@ -21,6 +21,7 @@ pub(crate) const NAMES: &[&str] = &[
     "checksums",
     "concurrency",
     "endpoint",
+    "object-lock-keep",
     "part-size",
     "path",
     "region",
