@@ -96,7 +96,7 @@ impl Lmdb {
     }
 
     /// The newest snapshot of each instance.
-    async fn newest_objects(&self) -> Result<Vec<ObjectKey>, Error> {
+    async fn newest_objects(&self) -> Result<Vec<ObjectKey>, Failure> {
         let newest = newest(&self.listed().await?, &BTreeSet::new());
         let keys = newest.values().map(|snapshot| ObjectKey::new(&snapshot.key));
         Ok(keys.collect::<Result<Vec<_>, _>>()?)

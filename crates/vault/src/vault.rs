@@ -411,8 +411,8 @@ impl Vault {
             return Ok(None);
         }
         let asked = if protection.locks == Some(true) { keys } else { &[] };
-        let locks = stream::iter(asked).map(|key| self.lock_of(key)).buffered(LOCKS_AT_ONCE);
-        let locks: Vec<Lock> = locks.try_collect().await?;
+        let ask = async |key: &ObjectKey| self.lock_of(key).await;
+        let locks: Vec<Lock> = stream::iter(asked).map(ask).buffered(LOCKS_AT_ONCE).try_collect().await?;
         let (locked, until) = summary(&locks, now);
         Ok(Some(Locks {
             versions: protection.versions,

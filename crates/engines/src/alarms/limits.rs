@@ -7,7 +7,7 @@ use seawall_config::{Fields, Location};
 use seawall_core::{Severity, parse_duration};
 
 /// Every alarm, with its key in a configuration.
-pub const CODES: [&str; 13] = [
+pub const CODES: [&str; 14] = [
     "alarm.backup-overdue",
     "alarm.chain",
     "alarm.clock",
@@ -16,11 +16,11 @@ pub const CODES: [&str; 13] = [
     "alarm.failing",
     "alarm.halted",
     "alarm.lag",
+    "alarm.locks-not-renewed",
     "alarm.retention",
     "alarm.stopped",
     "alarm.unsafe",
     "alarm.vault-behind",
-    "alarm.locks-not-renewed",
     "alarm.vault-weak",
 ];
 

@@ -91,6 +91,7 @@ mod tests {
     use super::*;
     use crate::catalog::tests::dated;
     use crate::options::{LevelPolicy, Retention, Upkeep};
+    use crate::retention::StoreLocks;
 
     const DAY: i64 = 24 * 3600;
 
