@@ -18,6 +18,7 @@ pub(crate) const NAMES: &[&str] = &[
     "access-key-id",
     "access-key-id-file",
     "bucket",
+    "ca-file",
     "checksums",
     "concurrency",
     "endpoint",

@@ -211,8 +211,8 @@ impl Connection {
         url: &str,
     ) -> Result<Self, Error> {
         let decided = decide(settings, environment)?;
-        let bundle = environment.get(BUNDLE).map(|path| (BUNDLE, path.to_owned()));
-        let trust = Trust { everyone: settings.skip_verify, bundle, tls: settings.tls.clone() };
+        let mut trust = Trust::of(settings.skip_verify, settings.ca_file.as_ref(), &settings.tls);
+        trust.bundle = trust.bundle.or_else(|| environment.get(BUNDLE).map(|path| (BUNDLE, path.to_owned())));
         let transport = HttpTransporter::new(Transport {
             inner: ReqwestTransport::new(policy.connections.client(&trust, url)?),
             attempt: policy.attempt,

@@ -37,6 +37,8 @@ pub struct S3Settings {
     pub profile: Option<String>,
     /// Bucket in the path (`true`) or in the host name.
     pub force_path_style: Option<bool>,
+    /// A file with certificate authorities that are trusted beside the system's.
+    pub ca_file: Option<String>,
     /// Take any certificate.
     pub skip_verify: bool,
     /// Trusted authorities and a client certificate.
@@ -76,6 +78,7 @@ pub(crate) const NAMES: &[&str] = &[
     "access-key-id",
     "access-key-id-file",
     "bucket",
+    "ca-file",
     "checksums",
     "concurrency",
     "endpoint",
@@ -124,6 +127,7 @@ impl PlaceSettings for S3Settings {
             "secret-access-key-file" => self.secret_access_key_file = text(),
             "profile" => self.profile = text(),
             "force-path-style" => self.force_path_style = Some(boolean(&name, value)?),
+            "ca-file" => self.ca_file = text(),
             "skip-verify" => self.skip_verify = boolean(&name, value)?,
             "checksums" => self.checksums = Some(boolean(&name, value)?),
             // Our checksums do what these settings ask for.
@@ -151,6 +155,7 @@ impl PlaceSettings for S3Settings {
             | "secret-access-key-file"
             | "session-token"
             | "profile" => self.access_key_id.is_some() || self.access_key_id_file.is_some() || self.profile.is_some(),
+            "ca-file" => self.ca_file.is_some(),
             "checksums" => self.checksums.is_some(),
             "concurrency" => self.concurrency.is_some(),
             "endpoint" => self.endpoint.is_some(),
