@@ -33,6 +33,7 @@ pub use process::protect::{Job, Summary, protect};
 pub use process::signals::{Signals, Stop};
 pub use process::{Also, Outcome};
 pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
+pub use seawall_engines::catalog;
 pub use seawall_engines::proofs::{ProofOrder, Proofs, Recorded};
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};

@@ -2,6 +2,8 @@
 
 mod record;
 
+pub(crate) use record::moment_of;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
