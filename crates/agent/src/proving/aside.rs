@@ -8,16 +8,13 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// Threads for the blocking work of one proof: those that restore, and one each for the scratch folder and a folder as vault.
-const THREADS: usize = 6;
-
 /// How long blocking work may go on after the work was ended.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// Runs work to its end; `None` if it took longer than `bound`, was stopped, or panicked. Then its future was dropped.
+/// Runs work to its end, with at most `threads` for blocking work; `None` if it took longer than `bound`, was stopped, or panicked. Then its future was dropped.
 pub(super) async fn aside<T, Work>(
     work: impl FnOnce() -> Work + Send + 'static,
-    bound: Duration,
+    (threads, bound): (usize, Duration),
     stop: &CancellationToken,
 ) -> Option<T>
 where
@@ -32,7 +29,7 @@ where
         seawall_host::give_way();
         let runtime = Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(THREADS)
+            .max_blocking_threads(threads)
             .thread_keep_alive(Duration::from_secs(2))
             .build();
         let made = runtime.ok().and_then(|runtime| {
@@ -62,10 +59,10 @@ mod tests {
     #[tokio::test]
     async fn what_ends_the_work() {
         let (long, stop) = (Duration::from_secs(600), CancellationToken::new());
-        assert_eq!(aside(|| async { 5 }, long, &stop).await, Some(5));
-        assert_eq!(aside(std::future::pending::<u8>, Duration::from_millis(1), &stop).await, None);
+        assert_eq!(aside(|| async { 5 }, (2, long), &stop).await, Some(5));
+        assert_eq!(aside(std::future::pending::<u8>, (2, Duration::from_millis(1)), &stop).await, None);
         let panics = || async { assert!(std::hint::black_box(false), "it was told to") };
-        assert_eq!(aside(panics, long, &stop).await, None);
+        assert_eq!(aside(panics, (2, long), &stop).await, None);
         let (begun, begins) = oneshot::channel();
         let work = move || async move {
             let _asked = begun.send(());
@@ -75,6 +72,6 @@ mod tests {
             begins.await.expect("it began");
             stop.cancel();
         };
-        assert_eq!(tokio::join!(aside(work, long, &stop), stopping).0, None);
+        assert_eq!(tokio::join!(aside(work, (2, long), &stop), stopping).0, None);
     }
 }

@@ -1,11 +1,11 @@
 //! What a process knows of the proofs of its databases.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seawall_core::{Backoff, Moment, Proof};
-use seawall_engines::proofs::{Last, successor_due};
+use seawall_engines::proofs::{Last, Proving, due, successor_due};
 use tokio::sync::Notify;
 
 use crate::config::{DatabaseConfig, SourceName};
@@ -22,23 +22,39 @@ pub(crate) struct Board {
 
 /// What is known of one database.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Known {
+struct Known {
     /// The place of the records: another one has others.
     place: String,
     /// Whether the records were read.
-    pub(super) is_read: bool,
+    is_read: bool,
     /// The newest proof.
-    pub(super) newest: Option<Proof>,
+    newest: Option<Proof>,
     /// When the newest proof ended that said something about the objects.
     concluded: Option<Moment>,
     /// When the records were read first.
-    pub(super) since: Moment,
+    since: Moment,
     /// How often in a row they couldn't be read.
     unread: u32,
     /// What came of the last try.
-    pub(super) last: Option<Last>,
+    last: Option<Last>,
     /// Nothing is done before this moment.
-    pub(super) not_before: Option<Moment>,
+    not_before: Option<Moment>,
+    /// When the next proof is due, by these settings.
+    due: Option<(Arc<Proving>, Moment)>,
+}
+
+/// What is to be done next with a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Its records are to be read at a moment.
+    Read(Moment),
+    /// It is to be proved.
+    Prove {
+        /// When.
+        at: Moment,
+        /// Since when it waits: since its last proof, or since it is known that there is none.
+        since: Moment,
+    },
 }
 
 impl Board {
@@ -63,8 +79,30 @@ impl Board {
         (known.newest, Some(due))
     }
 
+    /// What is to be done next with a database.
+    pub(super) fn turn(&self, config: &DatabaseConfig, proving: &Arc<Proving>, now: Moment) -> Turn {
+        let mut all = self.lock();
+        let Some(known) = all.get_mut(&config.source()).filter(|known| known.place == config.place()) else {
+            return Turn::Read(now);
+        };
+        let begin = known.not_before.unwrap_or(now);
+        if !known.is_read {
+            return Turn::Read(begin);
+        }
+        let at = match &known.due {
+            Some((by, at)) if Arc::ptr_eq(by, proving) => *at,
+            // There may be thousands of databases, so that it is kept.
+            _ => {
+                let at = due(&proving.schedule(&config.name), known.last, now);
+                known.due = Some((Arc::clone(proving), at));
+                at
+            }
+        };
+        Turn::Prove { at: at.max(begin), since: known.last.map_or(known.since, |last| last.at) }
+    }
+
     /// What is known of a database; `None` if nothing was tried yet.
-    pub(super) fn known(&self, config: &DatabaseConfig) -> Option<Known> {
+    fn known(&self, config: &DatabaseConfig) -> Option<Known> {
         self.lock().get(&config.source()).filter(|known| known.place == config.place()).cloned()
     }
 
@@ -134,6 +172,7 @@ impl Board {
         if known.place != config.place() {
             *known = Known { place: config.place(), ..Known::default() };
         }
+        known.due = None;
         change(known);
     }
 
@@ -145,13 +184,9 @@ impl Board {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use seawall_core::{Fault, Level, Point};
-    use seawall_engines::proofs::Proving;
-
     use super::*;
     use crate::testing::database;
+    use seawall_core::{Fault, Level, Point};
 
     fn config() -> DatabaseConfig {
         let text = "prove: { schedule: 0 5 * * * }";

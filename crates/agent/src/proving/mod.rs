@@ -13,24 +13,26 @@ use std::time::Duration;
 
 use seawall_core::{Clock as _, Failure, Moment, Proof, Shutdown, SystemClock};
 use seawall_engines::DatabaseConfig;
-use seawall_engines::proofs::{Made, Proving, Recorded, due};
+use seawall_engines::proofs::{Made, Proving, Recorded};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::aside::aside;
 pub(crate) use self::board::Board;
+use self::board::Turn;
 use crate::Opener;
+use crate::config::SourceName;
 use crate::control::Actions;
 use crate::fleet::Seen;
 
-/// How often databases are looked at that are proved: one may have come, or have its first point, or a clock was set.
-const LOOK: Duration = Duration::from_secs(5);
-
-/// The same, while no database is proved.
-const IDLE: Duration = Duration::from_secs(300);
+/// How often databases are looked at at least: one may have come, or a clock was set.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// When a database is looked at again that has no point yet.
 const SOON: Duration = Duration::from_secs(2);
+
+/// Databases whose records are read with the same connections.
+const READ_AT_ONCE: usize = 64;
 
 /// How long reading the records of a database may take.
 const READING: Duration = Duration::from_secs(60);
@@ -74,79 +76,108 @@ pub(crate) fn start(actions: &Arc<Actions>, shutdown: &Shutdown) -> Provers {
 }
 
 async fn keep_proving(opener: &Arc<Opener>, actions: &Actions, stop: &CancellationToken) {
+    let board = actions.proofs();
     loop {
         let members = actions.fleet().proved();
-        let next = next(&members, actions.proofs(), SystemClock.now());
-        let wait = match next {
-            Some((member, Step::Read)) => {
-                read(opener, actions.proofs(), &member.config, stop).await;
-                Duration::ZERO
+        let turns = turns(&members, board, SystemClock.now());
+        for batch in turns.unread.chunks(READ_AT_ONCE) {
+            read(opener, board, batch, stop).await;
+        }
+        for source in turns.due {
+            if stop.is_cancelled() {
+                return;
             }
-            Some((member, Step::Prove(proving))) => match actions.known_status_of(member).await.protected {
-                Some(_) => {
-                    prove(opener, actions.proofs(), &member.config, &proving, stop).await;
-                    Duration::ZERO
-                }
+            // The proofs before it may have taken hours.
+            let Some(member) = actions.fleet().find(&source.to_string()) else { continue };
+            let Some(proving) = member.config.prove.clone() else { continue };
+            match actions.known_status_of(&member).await.protected {
+                Some(_) => prove(opener, board, &member.config, &proving, stop).await,
                 // There is nothing to restore yet. The others don't wait for it.
-                None => {
-                    actions.proofs().pass_over(&member.config, SystemClock.now().after(SOON));
-                    Duration::ZERO
-                }
-            },
-            None if members.is_empty() => IDLE,
-            None => LOOK,
+                None => board.pass_over(&member.config, SystemClock.now().after(SOON)),
+            }
+        }
+        // What was read may be due at once.
+        let next = self::turns(&members, board, SystemClock.now());
+        let wait = if next.is_empty() {
+            next.then.map_or(LOOK, |at| at.since(SystemClock.now()).min(LOOK))
+        } else {
+            Duration::ZERO
         };
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            () = actions.proofs().looked_for(), if !wait.is_zero() => {}
+            () = board.looked_for() => {}
             () = tokio::time::sleep(wait) => {}
         }
     }
 }
 
-/// What is to be done with a database.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
-    /// Its records aren't known.
-    Read,
-    /// It is to be proved.
-    Prove(Arc<Proving>),
+/// What is to be done now.
+#[derive(Debug, Default)]
+struct Turns {
+    /// Databases whose records aren't known.
+    unread: Vec<DatabaseConfig>,
+    /// Databases that are to be proved, the one first whose last proof is the oldest.
+    due: Vec<SourceName>,
+    /// When there is something to do after that.
+    then: Option<Moment>,
 }
 
-/// The database whose turn it is now: one whose records aren't known, else the due one whose last proof is the oldest.
-fn next<'m>(members: &'m [Seen], board: &Board, now: Moment) -> Option<(&'m Seen, Step)> {
-    let mut oldest: Option<(Moment, &Seen, Step)> = None;
+impl Turns {
+    fn is_empty(&self) -> bool {
+        self.unread.is_empty() && self.due.is_empty()
+    }
+}
+
+/// What is to be done with these databases now.
+fn turns(members: &[Seen], board: &Board, now: Moment) -> Turns {
+    let (mut turns, mut due) = (Turns::default(), Vec::new());
     for member in members {
-        let Some(proving) = &member.config.prove else { continue };
-        let Some(known) = board.known(&member.config) else { return Some((member, Step::Read)) };
-        if known.not_before.is_some_and(|at| at > now) {
-            continue;
-        }
-        if !known.is_read {
-            return Some((member, Step::Read));
-        }
-        let is_due = due(&proving.schedule(&member.config.name), known.last, now) <= now;
-        let since = known.last.map_or(known.since, |last| last.at);
-        if is_due && oldest.as_ref().is_none_or(|(before, ..)| since < *before) {
-            oldest = Some((since, member, Step::Prove(Arc::clone(proving))));
+        let config = &member.config;
+        let Some(proving) = &config.prove else { continue };
+        match board.turn(config, proving, now) {
+            Turn::Read(at) if at <= now => turns.unread.push(config.clone()),
+            Turn::Prove { at, since } if at <= now => due.push((since, config.source())),
+            Turn::Read(at) | Turn::Prove { at, .. } => turns.then = Some(turns.then.map_or(at, |then| then.min(at))),
         }
     }
-    oldest.map(|(_, member, step)| (member, step))
+    due.sort();
+    turns.due = due.into_iter().map(|(_, source)| source).collect();
+    turns
 }
 
-/// Reads the records of a database.
-async fn read(opener: &Arc<Opener>, board: &Board, config: &DatabaseConfig, stop: &CancellationToken) {
-    let (apart, database) = (Arc::clone(opener), config.clone());
-    let work = move || async move { apart.apart(JOBS).proofs(&database).await };
-    match aside(work, READING, stop).await {
-        Some(Ok(recorded)) => {
-            tell_doubts(config, &recorded);
-            board.read(config, recorded.proofs, SystemClock.now());
+/// Threads for the blocking work of a database's proof: those that restore, those that read a vault in a folder and keep the scratch
+/// folder, and what a server's connections need, as for its backup.
+fn threads(config: &DatabaseConfig) -> usize {
+    JOBS + 4 + 4 * config.server_jobs().unwrap_or(0)
+}
+
+/// Reads the records of some databases.
+async fn read(opener: &Arc<Opener>, board: &Board, batch: &[DatabaseConfig], stop: &CancellationToken) {
+    let (opener, databases) = (Arc::clone(opener), batch.to_vec());
+    let work = move || async move {
+        let (apart, mut all) = (opener.apart(JOBS), Vec::with_capacity(databases.len()));
+        for database in &databases {
+            let read = tokio::time::timeout(READING, apart.proofs(database)).await;
+            all.push(read.unwrap_or_else(|_| Err(late(database))));
         }
-        Some(Err(failure)) => unread(board, config, &failure),
-        None if stop.is_cancelled() => {}
-        None => unread(board, config, &late(config)),
+        all
+    };
+    let bound = READING.saturating_mul(u32::try_from(batch.len()).unwrap_or(u32::MAX).saturating_add(1));
+    let threads = batch.iter().map(threads).max().unwrap_or(JOBS);
+    let read = aside(work, (threads, bound), stop).await;
+    if stop.is_cancelled() {
+        return;
+    }
+    let mut read = read.unwrap_or_default().into_iter();
+    for config in batch {
+        match read.next().unwrap_or_else(|| Err(late(config))) {
+            Ok(recorded) => {
+                tell_doubts(config, &recorded);
+                board.read(config, recorded.proofs, SystemClock.now());
+            }
+            Err(failure) => unread(board, config, &failure),
+        }
     }
 }
 
@@ -158,18 +189,19 @@ async fn prove(
     proving: &Arc<Proving>,
     stop: &CancellationToken,
 ) {
-    read(opener, board, config, stop).await;
-    let Some(known) = board.known(config).filter(|known| known.is_read) else { return };
+    read(opener, board, std::slice::from_ref(config), stop).await;
     let now = SystemClock.now();
-    if due(&proving.schedule(&config.name), known.last, now) > now {
-        return;
+    match board.turn(config, proving, now) {
+        Turn::Prove { at, .. } if at <= now => {}
+        _ => return,
     }
+    let before = board.of(config).0;
     tracing::info!(database = config.name, level = proving.level.name(), "proving");
-    let (apart, database, own, before) = (Arc::clone(opener), config.clone(), Arc::clone(proving), known.newest);
+    let (apart, database, own, before) = (Arc::clone(opener), config.clone(), Arc::clone(proving), before);
     let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, before.as_ref()).await };
     // The proof has its own bound. This one is for what doesn't even notice that.
     let bound = proving.within.saturating_add(Duration::from_secs(3600));
-    let Some(Made { proof, recorded }) = aside(work, bound, stop).await else {
+    let Some(Made { proof, recorded }) = aside(work, (threads(config), bound), stop).await else {
         if !stop.is_cancelled() {
             tracing::error!(database = config.name, "a proof ended unexpectedly");
             board.passed(config, SystemClock.now());

@@ -19,26 +19,27 @@ fn member(name: &str, schedule: &str) -> Seen {
 fn whose_turn_it_is() {
     let at = |text: &str| -> Moment { format!("2026-11-{text}:00Z").parse().expect("a moment") };
     let members = [member("a", "0 5 * * *"), member("b", "0 6 * * *")];
-    let (board, now) = (Board::default(), at("20T12:00"));
-    let step = |now| {
-        let found = next(&members, &board, now);
-        found.map(|(member, step)| (member.config.name.clone(), step != Step::Read))
+    let (a, b) = (&members[0].config, &members[1].config);
+    let board = Board::default();
+    let now_and_then = |now| {
+        let turns = turns(&members, &board, at(now));
+        let due = turns.due.iter().map(|source| source.to_string().chars().last().unwrap_or('?')).collect::<String>();
+        let unread = turns.unread.iter().map(|config| config.name.as_str()).collect::<String>();
+        (unread, due, turns.then)
     };
-    let turn = |name: &str, proves| Some((name.to_owned(), proves));
-    assert_eq!(step(now), turn("a", false));
-    board.read(&members[0].config, Vec::new(), at("20T11:00"));
-    assert_eq!(step(now), turn("b", false));
-    // Records that can't be read are read later, and the others don't wait.
-    board.unread(&members[1].config, now);
-    assert_eq!(step(now), turn("a", true));
-    board.pass_over(&members[0].config, at("20T12:01"));
-    assert_eq!(step(now), None);
-    assert_eq!(step(at("20T13:30")), turn("b", false));
-    board.read(&members[1].config, Vec::new(), at("20T10:00"));
-    assert_eq!(step(at("20T13:30")), turn("b", true), "it has waited for longer");
-    board.passed(&members[1].config, at("20T13:30"));
-    assert_eq!(step(at("20T13:30")), turn("a", true));
-    board.passed(&members[0].config, at("20T13:30"));
-    assert_eq!(step(at("20T13:30")), None);
-    assert_eq!(step(at("20T13:31")), turn("a", true), "a proof that came to nothing is repeated");
+    let expect = |unread: &str, due: &str, then: Option<&str>| (unread.to_owned(), due.to_owned(), then.map(at));
+    assert_eq!(now_and_then("20T12:00"), expect("ab", "", None));
+    board.read(a, Vec::new(), at("20T11:00"));
+    assert_eq!(now_and_then("20T12:00"), expect("b", "a", None));
+    // The records of one can't be read, and the other has no point yet.
+    board.unread(b, at("20T12:00"));
+    board.pass_over(a, at("20T12:01"));
+    assert_eq!(now_and_then("20T12:00").2, Some(at("20T12:00").after(Duration::from_secs(10))));
+    assert_eq!(now_and_then("20T13:30"), expect("b", "a", None));
+    board.read(b, Vec::new(), at("20T10:00"));
+    assert_eq!(now_and_then("20T13:30"), expect("", "ba", None), "what has waited for longer comes first");
+    board.passed(b, at("20T13:30"));
+    assert_eq!(now_and_then("20T13:30"), expect("", "a", Some("20T13:31")));
+    board.passed(a, at("20T13:30"));
+    assert_eq!(now_and_then("20T13:30"), expect("", "", Some("20T13:31")), "what came to nothing is repeated");
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Description, Failure, NoProgress, Proof, Prove, When};
+use seawall_core::{Description, Failure, Level, NoProgress, Proof, Prove, When};
 use seawall_vault::Vault;
 use tokio::time::Instant;
 
@@ -58,7 +58,7 @@ impl Opener {
     /// Proves a database as its section `prove` says, and records what came of it. `before` is the newest record.
     pub async fn prove_as(&self, database: &DatabaseConfig, proving: &Proving, before: Option<&Proof>) -> Made {
         let started = Instant::now();
-        let order = self.order(proving);
+        let order = self.order(database, proving);
         let mut vault = None;
         let work = self.proved(database, &order, &mut vault);
         let bound = ProofOrder { within: Some(proving.within.saturating_add(AROUND)), ..order.clone() };
@@ -78,12 +78,13 @@ impl Opener {
         Made { proof, recorded }
     }
 
-    fn order(&self, proving: &Proving) -> ProofOrder {
+    fn order(&self, database: &DatabaseConfig, proving: &Proving) -> ProofOrder {
         let place = || PathBuf::from(self.environment.get("TMPDIR").unwrap_or("/tmp"));
         ProofOrder {
             when: When::Latest,
             moments: proving.moments,
-            level: proving.level,
+            // All of a set is compared, whatever the settings for all databases say.
+            level: if matches!(database.engine, EngineConfig::Server(_)) { Level::Content } else { proving.level },
             within: Some(proving.within),
             place: proving.scratch.clone().unwrap_or_else(place),
             host: self.hostname.clone(),
