@@ -152,6 +152,16 @@ fn a_database_is_proved_by_itself_and_a_proof_that_fails_is_an_alarm() {
     let begin = || Process::spawn("seawall", stand.command().arg("replicate"));
     let count = || fs::read_dir(&records).unwrap().count();
 
+    // A stop ends a proof that is being made, here while a program of the user's runs before it.
+    let held = stand.path("held");
+    let hook = format!("{{ before-proof: 'touch {} && sleep 600', shell: true, timeout: 20m }}", held.display());
+    configure(&format!("{yearly}\nhooks: {hook}"));
+    let mut process = begin();
+    wait::until("a proof to begin", wait::SOON * 4, || held.exists().then_some(()));
+    process.stop().ok();
+    assert!(!records.exists(), "nothing is known of a proof that was stopped");
+    configure(&yearly);
+
     // A database that was never proved is due at once.
     let mut process = begin();
     let proved = status_when(&stand, "a proof", |status| status["proof"].is_object());
