@@ -118,6 +118,8 @@ pub struct ProofRequest {
     pub level: Level,
     /// An empty folder that the caller removes afterwards.
     pub scratch: PathBuf,
+    /// Bytes that must stay free on its disk.
+    pub spare: u64,
 }
 
 impl ProofRequest {
@@ -127,14 +129,17 @@ impl ProofRequest {
     /// # Errors
     /// `proof.no-room`.
     pub fn admit(&self, free: Option<u64>, needed: u64) -> Result<(), Failure> {
-        match free.filter(|free| *free < needed) {
+        match free.filter(|free| *free < needed.saturating_add(self.spare)) {
             None => Ok(()),
             Some(free) => Err(Failure::new(
                 Kind::Unavailable,
                 "proof.no-room",
                 self.scratch.display().to_string(),
-                format!("about {needed} bytes are needed and {free} are free"),
-                "free some space, or name a folder on another disk with --scratch",
+                match self.spare {
+                    0 => format!("about {needed} bytes are needed and {free} are free"),
+                    spare => format!("about {needed} bytes are needed, {free} are free, and {spare} must stay free"),
+                },
+                "free some space, or name a folder on another disk with --scratch, or prove.scratch",
             )),
         }
     }
@@ -195,11 +200,19 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_refused() {
-        let request = ProofRequest { when: When::Latest, level: Level::Content, scratch: "/scratch".into() };
-        for (free, needed, refused) in [(None, 9, false), (Some(9), 9, false), (Some(8), 9, true), (Some(0), 0, false)]
-        {
-            let found = request.admit(free, needed).err();
-            assert_eq!(found.is_some(), refused, "{free:?} {needed}");
+        let request =
+            |spare| ProofRequest { when: When::Latest, level: Level::Content, scratch: "/scratch".into(), spare };
+        for (free, needed, spare, refused) in [
+            (None, 9, 0, false),
+            (Some(9), 9, 0, false),
+            (Some(8), 9, 0, true),
+            (Some(0), 0, 0, false),
+            (Some(10), 9, 1, false),
+            (Some(9), 9, 1, true),
+            (Some(9), u64::MAX, 1, true),
+        ] {
+            let found = request(spare).admit(free, needed).err();
+            assert_eq!(found.is_some(), refused, "{free:?} {needed} {spare}");
             assert!(found.is_none_or(|failure| failure.code == "proof.no-room" && failure.object == "/scratch"));
         }
     }

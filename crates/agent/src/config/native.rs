@@ -53,16 +53,11 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     let missing = top.missing("databases");
     top.finish()?;
 
+    let for_all = ForAll { upkeep: &upkeep, lease, limits: &alarms, hooks: &hooks, prove: prove.as_ref() };
     let (mut databases, mut directories) = (Vec::new(), Vec::new());
     for node in list.ok_or(missing)?.value {
-        let (folder, database) = read_database(
-            node,
-            here,
-            (vault.as_ref(), vaults.as_deref()),
-            &settings,
-            (&upkeep, lease, &alarms, &hooks, &prove),
-            environment,
-        )?;
+        let (folder, database) =
+            read_database(node, here, (vault.as_ref(), vaults.as_deref()), &settings, &for_all, environment)?;
         let encryption = database.encryption.or_else(|| encryption.clone());
         let database = DatabaseConfig { encryption, shutdown_timeout: Some(shutdown_timeout), ..database };
         match folder {
@@ -99,18 +94,21 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     })
 }
 
+/// What the top says of every database that doesn't say it itself.
+struct ForAll<'a> {
+    upkeep: &'a Arc<Upkeep>,
+    lease: Option<Duration>,
+    limits: &'a Arc<Limits>,
+    hooks: &'a Arc<Hooks>,
+    prove: Option<&'a Arc<Proving>>,
+}
+
 fn read_database(
     node: Node,
     here: &Path,
     (default, defaults): (Option<&At<String>>, Option<&[Listed]>),
     settings: &place::Settings,
-    (common, lease, limits, hooks, prove): (
-        &Arc<Upkeep>,
-        Option<Duration>,
-        &Arc<Limits>,
-        &Arc<Hooks>,
-        &Option<Arc<Proving>>,
-    ),
+    &ForAll { upkeep: common, lease, limits, hooks, prove }: &ForAll<'_>,
     environment: &Environment,
 ) -> Result<(Option<FolderKeys>, DatabaseConfig), Location> {
     let mut fields = Fields::new("databases", node)?;
@@ -154,7 +152,7 @@ fn read_database(
     let alarms = if own == **limits { Arc::clone(limits) } else { Arc::new(own) };
     let own = Proving::take(&mut fields, &name, here)?;
     let own_keys = own.as_ref().and_then(Option::as_ref).and_then(Proving::not_of_servers);
-    let prove = own.map_or_else(|| prove.clone(), |own| own.map(Arc::new));
+    let prove = own.map_or_else(|| prove.cloned(), |own| own.map(Arc::new));
     let said = Said { dir: folder.is_some(), restore_if_missing, lease: lease.is_some() };
     let hooks = Arc::new(Hooks::take(&mut fields, hooks)?);
     let engine = EngineConfig::read(&mut fields, subject, &name, here, common, said)?;

@@ -13,6 +13,9 @@ use crate::config::{DatabaseConfig, SourceName};
 /// When records that couldn't be read are read again.
 const AGAIN: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(3600));
 
+/// When a database without a point is looked at again.
+const EMPTY: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
+
 /// What is known of each database that is proved by itself.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
@@ -35,12 +38,16 @@ struct Known {
     since: Moment,
     /// How often in a row they couldn't be read.
     unread: u32,
+    /// How often in a row it had no point.
+    empty: u32,
     /// What came of the last try.
     last: Option<Last>,
     /// Nothing is done before this moment.
     not_before: Option<Moment>,
     /// When the next proof is due, by these settings.
     due: Option<(Arc<Proving>, Moment)>,
+    /// When the successor of the newest proof that said something is due, by these settings.
+    successor: Option<(Arc<Proving>, Moment)>,
 }
 
 /// What is to be done next with a database.
@@ -75,8 +82,19 @@ impl Board {
         let Some(known) = self.known(config).filter(|known| known.since != Moment::default()) else {
             return (None, None);
         };
-        let due = successor_due(&proving.schedule(&config.name), known.concluded, known.since);
-        (known.newest, Some(due))
+        let Known { newest, concluded, since, .. } = known;
+        let due = match known.successor {
+            Some((by, at)) if Arc::ptr_eq(&by, proving) => at,
+            _ => {
+                let at = successor_due(&proving.schedule(&config.name), concluded, since);
+                if let Some(known) = self.lock().get_mut(&config.source()).filter(|known| known.concluded == concluded)
+                {
+                    known.successor = Some((Arc::clone(proving), at));
+                }
+                at
+            }
+        };
+        (newest, Some(due))
     }
 
     /// What is to be done next with a database.
@@ -148,9 +166,12 @@ impl Board {
         });
     }
 
-    /// Does nothing with a database before a moment.
-    pub(super) fn pass_over(&self, config: &DatabaseConfig, until: Moment) {
-        self.change(config, |known| known.not_before = Some(until));
+    /// Notes that a database has no point yet. It is looked at again later, and ever more seldom.
+    pub(super) fn pass_over(&self, config: &DatabaseConfig, now: Moment) {
+        self.change(config, |known| {
+            known.empty = known.empty.saturating_add(1);
+            known.not_before = Some(now.after(EMPTY.after(known.empty)));
+        });
     }
 
     /// Notes a proof that was made now.
@@ -163,6 +184,7 @@ impl Board {
                 known.concluded = Some(proof.at);
             }
             known.newest = Some(proof);
+            known.empty = 0;
         });
     }
 
@@ -172,7 +194,7 @@ impl Board {
         if known.place != config.place() {
             *known = Known { place: config.place(), ..Known::default() };
         }
-        known.due = None;
+        (known.due, known.successor) = (None, None);
         change(known);
     }
 

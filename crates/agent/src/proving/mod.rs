@@ -11,7 +11,7 @@ mod board;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Clock as _, Failure, Moment, Proof, Shutdown, SystemClock};
+use seawall_core::{Clock as _, Failure, Moment, Proof, Shutdown, Status, SystemClock};
 use seawall_engines::DatabaseConfig;
 use seawall_engines::proofs::{Made, Proving, Recorded};
 use tokio::task::JoinHandle;
@@ -27,9 +27,6 @@ use crate::fleet::Seen;
 
 /// How often databases are looked at at least: one may have come, or a clock was set.
 const LOOK: Duration = Duration::from_secs(60);
-
-/// When a database is looked at again that has no point yet.
-const SOON: Duration = Duration::from_secs(2);
 
 /// Databases whose records are read with the same connections.
 const READ_AT_ONCE: usize = 64;
@@ -90,10 +87,11 @@ async fn keep_proving(opener: &Arc<Opener>, actions: &Actions, stop: &Cancellati
             // The proofs before it may have taken hours.
             let Some(member) = actions.fleet().find(&source.to_string()) else { continue };
             let Some(proving) = member.config.prove.clone() else { continue };
-            match actions.known_status_of(&member).await.protected {
-                Some(_) => prove(opener, board, &member.config, &proving, stop).await,
-                // There is nothing to restore yet. The others don't wait for it.
-                None => board.pass_over(&member.config, SystemClock.now().after(SOON)),
+            if has_point(&member).await {
+                prove(opener, board, &member.config, &proving, stop).await;
+            } else {
+                // The others don't wait for it.
+                board.pass_over(&member.config, SystemClock.now());
             }
         }
         // What was read may be due at once.
@@ -110,6 +108,12 @@ async fn keep_proving(opener: &Arc<Opener>, actions: &Actions, stop: &Cancellati
             () = tokio::time::sleep(wait) => {}
         }
     }
+}
+
+/// Whether there is something to restore of a database.
+async fn has_point(member: &Seen) -> bool {
+    let Some(engine) = &member.engine else { return false };
+    matches!(engine.known_status().await, Ok(Status { protected: Some(_), .. }))
 }
 
 /// What is to be done now.

@@ -33,8 +33,8 @@ fn whose_turn_it_is() {
     assert_eq!(now_and_then("20T12:00"), expect("b", "a", None));
     // The records of one can't be read, and the other has no point yet.
     board.unread(b, at("20T12:00"));
-    board.pass_over(a, at("20T12:01"));
-    assert_eq!(now_and_then("20T12:00").2, Some(at("20T12:00").after(Duration::from_secs(10))));
+    board.pass_over(a, at("20T12:00"));
+    assert_eq!(now_and_then("20T12:00").2, Some(at("20T12:00").after(Duration::from_secs(2))));
     assert_eq!(now_and_then("20T13:30"), expect("b", "a", None));
     board.read(b, Vec::new(), at("20T10:00"));
     assert_eq!(now_and_then("20T13:30"), expect("", "ba", None), "what has waited for longer comes first");

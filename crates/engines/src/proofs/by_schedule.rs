@@ -21,6 +21,9 @@ const READ: usize = 20;
 /// How long opening a vault and writing a record may take, beside the restores.
 const AROUND: Duration = Duration::from_secs(300);
 
+/// Bytes that a proof by itself leaves free: protection and the application may use the same disk.
+const SPARE: u64 = 256 << 20;
+
 /// A proof that was made, or why it couldn't be.
 #[derive(Debug)]
 pub struct Made {
@@ -87,6 +90,7 @@ impl Opener {
             level: if matches!(database.engine, EngineConfig::Server(_)) { Level::Content } else { proving.level },
             within: Some(proving.within),
             place: proving.scratch.clone().unwrap_or_else(place),
+            spare: SPARE,
             host: self.hostname.clone(),
         }
     }

@@ -35,6 +35,8 @@ pub struct ProofOrder {
     pub within: Option<Duration>,
     /// The folder in which scratch folders are made.
     pub place: PathBuf,
+    /// Bytes that must stay free on its disk.
+    pub spare: u64,
     /// The name of this host.
     pub host: String,
 }
@@ -122,7 +124,12 @@ impl ProofOrder {
         let made = spawn_blocking(move || PrivateFolder::new(&place, SCRATCH, "proof", None)).await;
         let made = made.map_err(|panic| scratch(&self.place, &Panicked::from(panic).to_string()))?;
         let folder = made.map_err(|error| scratch(&self.place, &error.to_string()))?;
-        let request = ProofRequest { when: when.clone(), level: self.level, scratch: folder.path().to_owned() };
+        let request = ProofRequest {
+            when: when.clone(),
+            level: self.level,
+            scratch: folder.path().to_owned(),
+            spare: self.spare,
+        };
         let checked = prover.prove(&request, progress).await;
         // Removing a large file takes a while, and a failure to do so is logged.
         drop(spawn_blocking(move || folder.remove()).await);
@@ -275,6 +282,7 @@ mod tests {
             level: Level::Content,
             within,
             place: place.path().to_owned(),
+            spare: 0,
             host: "here".into(),
         };
         let database = Description { name: "app".into(), engine: "sqlite", source: None, vault: "vault".into() };

@@ -95,7 +95,8 @@ pub(super) fn order(arguments: &VerifyArguments, edge: &Edge) -> Result<ProofOrd
         (None, None) => PathBuf::from("/tmp"),
     };
     let VerifyArguments { level, moments, within, .. } = *arguments;
-    Ok(ProofOrder { when: source::when(&arguments.at)?, moments, level, within, place, host: edge.hostname.clone() })
+    let (when, host) = (source::when(&arguments.at)?, edge.hostname.clone());
+    Ok(ProofOrder { when, moments, level, within, place, spare: 0, host })
 }
 
 /// Notes in a document where the record is, or why there is none. The proof counts all the same.
@@ -216,6 +217,7 @@ mod tests {
             level: Level::Content,
             within: None,
             place: "/tmp".into(),
+            spare: 0,
             host: "db1".into(),
         };
         let database = Description { name: "app".into(), engine: "sqlite", source: None, vault: "v".into() };
