@@ -52,6 +52,7 @@ mod postgres_artefacts;
 mod postgres_chain;
 mod proofs;
 mod rekey;
+mod renewed_locks;
 mod replicas_before_0_5;
 mod restore_all;
 mod scenarios;

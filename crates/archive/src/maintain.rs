@@ -155,7 +155,12 @@ async fn delete_retired(
             continue;
         }
         let written = objects.map_or(at, |objects| objects.written);
-        let over = deleted_from(at, written, lock, policy.grace);
+        let mut over = deleted_from(at, written, lock, policy.grace);
+        if over <= now {
+            // Locks may last longer than the bucket's own setting says: they were renewed, or set by hand.
+            let kept = vault.locked_until(&[layout::link(retired.number)?, layout::index(retired.id)?], now).await?;
+            over = kept.into_iter().flatten().fold(over, Moment::max);
+        }
         if over > now {
             upkeep.next = Some(upkeep.next.map_or(over, |next| next.min(over)));
             continue;

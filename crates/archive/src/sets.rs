@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use seawall_core::{
     Clock, Description, Digests, Engine, Failure, Files, History, IntegrityCheck, Kind, Locks, Maintain, Maintained,
-    Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Standby, Status, StrongVerification,
-    Timeline, Verification, When,
+    Moment, Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Standby, Status,
+    StrongVerification, Timeline, Verification, When,
 };
-use seawall_vault::{Prefix, Vault};
+use seawall_vault::{ObjectKey, Prefix, Vault};
 
 use crate::{
     Catalog, Error, MaintenancePass, Opens, RetentionPolicy, export, layout, maintain, pin, pins, point, prove,
@@ -152,18 +152,14 @@ impl History for Sets {
         if !self.vault.protection().await?.is_some() {
             return Ok(None);
         }
-        let catalog = Catalog::read(&self.vault).await?;
-        let keys = match catalog.sets().last() {
-            Some((found, manifest)) => {
-                let prefix = Prefix::new(format!("sets/{}/", manifest.id))?;
-                let mut keys: Vec<_> =
-                    self.vault.list(&prefix, None).await?.into_iter().map(|entry| entry.key).collect();
-                keys.push(layout::link(found.link.number)?);
-                keys
-            }
-            None => Vec::new(),
-        };
-        Ok(self.vault.locks(&keys, self.clock.now()).await?)
+        Ok(self.vault.locks(&newest_objects(&self.vault).await?, self.clock.now()).await?)
+    }
+
+    async fn renew_locks(&self) -> Result<Option<Moment>, Failure> {
+        if !self.vault.renews().await? {
+            return Ok(None);
+        }
+        Ok(self.vault.renew(&newest_objects(&self.vault).await?, self.clock.now()).await?)
     }
 
     fn digests(&self) -> Option<&dyn Digests> {
@@ -187,6 +183,16 @@ impl Digests for Sets {
         let compared = verification.objects;
         Ok(StrongVerification { verification, compared, without_digest: Vec::new() })
     }
+}
+
+/// The objects of the newest set, with its link.
+async fn newest_objects(vault: &Vault) -> Result<Vec<ObjectKey>, Error> {
+    let catalog = Catalog::read(vault).await?;
+    let Some((found, manifest)) = catalog.sets().last().copied() else { return Ok(Vec::new()) };
+    let prefix = Prefix::new(format!("sets/{}/", manifest.id))?;
+    let mut keys: Vec<_> = vault.list(&prefix, None).await?.into_iter().map(|entry| entry.key).collect();
+    keys.push(layout::link(found.link.number)?);
+    Ok(keys)
 }
 
 #[async_trait]

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    Checked, Description, Failure, Figures, FollowRequest, Followed, Locks, Maintained, Point, Progress, ProofRequest,
-    RestoreRequest, Restored, Rewritten, Shutdown, Status, StrongVerification, Timeline, Verification, When,
+    Checked, Description, Failure, Figures, FollowRequest, Followed, Locks, Maintained, Moment, Point, Progress,
+    ProofRequest, RestoreRequest, Restored, Rewritten, Shutdown, Status, StrongVerification, Timeline, Verification,
+    When,
 };
 
 /// One protected database, or one vault prefix to restore from.
@@ -90,6 +91,12 @@ pub trait History: Send + Sync {
 
     /// Until when the store keeps the objects of the newest point locked; `None` for a store without locks and versions.
     async fn locks(&self) -> Result<Option<Locks>, Failure> {
+        Ok(None)
+    }
+
+    /// Renews the locks of the objects of the newest point, so that each lasts as long as the settings of the place ask.
+    /// Returns when the first lock ends; `None` if the settings don't ask.
+    async fn renew_locks(&self) -> Result<Option<Moment>, Failure> {
         Ok(None)
     }
 

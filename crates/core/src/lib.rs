@@ -40,6 +40,6 @@ pub use point::{Hole, LevelSummary, Note, Point, Span, Timeline};
 pub use progress::{Gauge, NoProgress, Operation, Progress, Underway};
 pub use proof::{Checked, Fault, Level, Proof, ProofRequest};
 pub use shutdown::Shutdown;
-pub use status::{LastError, Limit, Phase, Status, VaultStatus};
+pub use status::{LastError, Limit, Phase, RENEWED_LOCKS, Status, VaultStatus};
 pub use steady::Steady;
 pub use text::is_visible;

@@ -74,10 +74,13 @@ impl LastError {
     }
 }
 
+/// What a vault lacks whose locks were to be renewed, and weren't.
+pub const RENEWED_LOCKS: &str = "renewed-locks";
+
 /// Something that a vault can't do, and what isn't offered there because of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// The missing ability: `create-only`, `compare-and-swap` or `stamps`.
+    /// The missing ability: `create-only`, `compare-and-swap`, `stamps`, or [`RENEWED_LOCKS`].
     pub lacks: String,
     /// What isn't offered, or what to do instead.
     pub effect: String,

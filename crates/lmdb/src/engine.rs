@@ -95,6 +95,13 @@ impl Lmdb {
         }
     }
 
+    /// The newest snapshot of each instance.
+    async fn newest_objects(&self) -> Result<Vec<ObjectKey>, Failure> {
+        let newest = newest(&self.listed().await?, &BTreeSet::new());
+        let keys = newest.values().map(|snapshot| ObjectKey::new(&snapshot.key));
+        Ok(keys.collect::<Result<Vec<_>, _>>()?)
+    }
+
     fn options(&self) -> Result<&LmdbOptions, Error> {
         self.options.as_ref().ok_or_else(|| Error::UnknownSchema { vault: self.vault.url().to_owned() })
     }
@@ -550,10 +557,14 @@ impl History for Lmdb {
         if !self.vault.protection().await?.is_some() {
             return Ok(None);
         }
-        let newest = newest(&self.listed().await?, &BTreeSet::new());
-        let keys = newest.values().map(|snapshot| ObjectKey::new(&snapshot.key));
-        let keys = keys.collect::<Result<Vec<_>, _>>()?;
-        Ok(self.vault.locks(&keys, self.moment()).await?)
+        Ok(self.vault.locks(&self.newest_objects().await?, self.moment()).await?)
+    }
+
+    async fn renew_locks(&self) -> Result<Option<Moment>, Failure> {
+        if !self.vault.renews().await? {
+            return Ok(None);
+        }
+        Ok(self.vault.renew(&self.newest_objects().await?, self.moment()).await?)
     }
 
     fn digests(&self) -> Option<&dyn Digests> {

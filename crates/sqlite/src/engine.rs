@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use seawall_core::{
     Checked, Description, Digests, Engine, Failure, Figures, Files, FollowRequest, Followed, History, Kind, Locks,
-    Maintain, Maintained, Panicked, Pins, Point, Progress, ProofRequest, Protect, Prove, RestoreRequest, Restored,
-    Rollback, Shutdown, Standby, Status, StrongVerification, Timeline, Verification, When,
+    Maintain, Maintained, Moment, Panicked, Pins, Point, Progress, ProofRequest, Protect, Prove, RestoreRequest,
+    Restored, Rollback, Shutdown, Standby, Status, StrongVerification, Timeline, Verification, When,
 };
 use seawall_ltx::Txid;
-use seawall_vault::Vault;
+use seawall_vault::{ObjectKey, Vault};
 use tokio::time::Instant;
 
 use crate::database::Database;
@@ -154,10 +154,15 @@ impl History for Sqlite {
         if !vault.protection().await?.is_some() {
             return Ok(None);
         }
-        let files = survey::list(vault).await?;
-        let newest = plan::latest(&files).ok().flatten().unwrap_or_default();
-        let keys: Vec<_> = newest.iter().map(|file| file.key(Layout::of(vault))).collect();
-        Ok(vault.locks(&keys, self.database.now()).await?)
+        Ok(vault.locks(&self.newest_objects().await?, self.database.now()).await?)
+    }
+
+    async fn renew_locks(&self) -> Result<Option<Moment>, Failure> {
+        let vault = self.database.vault();
+        if !vault.renews().await? {
+            return Ok(None);
+        }
+        Ok(vault.renew(&self.newest_objects().await?, self.database.now()).await?)
     }
 
     fn digests(&self) -> Option<&dyn Digests> {
@@ -273,6 +278,14 @@ impl Sqlite {
         };
         let record = blocking(move || Record::load(&state_dir)).await?;
         Ok(record.and_then(|record| record.remembered(database.vault().url())).map(|(facts, _)| facts.txid))
+    }
+
+    /// The objects that a restore of the newest point reads.
+    async fn newest_objects(&self) -> Result<Vec<ObjectKey>, Error> {
+        let vault = self.database.vault();
+        let files = survey::list(vault).await?;
+        let newest = plan::latest(&files).ok().flatten().unwrap_or_default();
+        Ok(newest.iter().map(|file| file.key(Layout::of(vault))).collect())
     }
 
     async fn prove(&self, progress: Arc<dyn Progress>, strength: Strength) -> Result<StrongVerification, Failure> {

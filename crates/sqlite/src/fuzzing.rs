@@ -10,7 +10,7 @@ use crate::layout::{Layout, PINS, Stored, parse_key, parse_mark};
 use crate::mark::FollowRecord;
 use crate::options::Upkeep;
 use crate::plan::{latest, stretches};
-use crate::retention::{self, Question};
+use crate::retention::{self, Question, StoreLocks};
 use crate::sealed::Sealed;
 use crate::state::Record;
 use crate::wal::{HEADER_SIZE, IndexHeader, Scan, WalHeader};
@@ -49,8 +49,8 @@ fn upkeep(files: &[Stored]) {
     let Upkeep { levels, base_interval, retention, .. } = Upkeep::default();
     let schedule = Schedule { levels: &levels, bases: base_interval, phase: 12_345 };
     let pins: Vec<_> = files.iter().map(|file| file.max).take(3).collect();
-    let lock = std::time::Duration::ZERO;
-    let question = Question { catalog: &catalog, policy: &retention, levels: &levels, pins: &pins, lock };
+    let locks = StoreLocks::default();
+    let question = Question { catalog: &catalog, policy: &retention, levels: &levels, pins: &pins, locks: &locks };
     for now in moments {
         let _job = (compaction::due(&catalog, &schedule, now), compaction::next(&catalog, &schedule));
         let gone = retention::removals(&question, now);

@@ -46,6 +46,13 @@ pub(crate) struct Trust {
     pub(crate) tls: Tls,
 }
 
+impl Trust {
+    /// The trust that a place's settings ask for. `ca_file` is the setting `ca-file`.
+    pub(crate) fn of(everyone: bool, ca_file: Option<&String>, tls: &Tls) -> Self {
+        Self { everyone, bundle: ca_file.map(|file| ("ca-file", file.clone())), tls: tls.clone() }
+    }
+}
+
 impl Connections {
     /// A client for other servers than stores, for example for heartbeats. It follows no redirections.
     ///

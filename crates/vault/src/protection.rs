@@ -15,6 +15,14 @@ pub enum LockMode {
 }
 
 impl LockMode {
+    /// The name that a store has for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Compliance => "COMPLIANCE",
+            Self::Governance => "GOVERNANCE",
+        }
+    }
+
     /// The mode that a store names.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
@@ -79,13 +87,42 @@ impl Protection {
 pub struct Lock {
     /// When it ends; `None` if there is none, or it isn't told.
     pub until: Option<Moment>,
+    /// Who may shorten it.
+    pub mode: Option<LockMode>,
     /// Whether a legal hold keeps the object, which has no end.
     pub held: bool,
 }
 
+impl Lock {
+    /// The locks of two copies of an object as one, which ends with the last.
+    pub(crate) fn with(self, other: Self) -> Self {
+        let later = if self.until < other.until { other } else { self };
+        Self { held: self.held || other.held, ..later }
+    }
+
+    /// Whether the object can't be deleted at `now`.
+    pub fn holds(&self, now: Moment) -> bool {
+        self.held || self.until.is_some_and(|until| until > now)
+    }
+
+    /// The lock to set, so that the object stays locked for at least `keep` from `now` on; `None` if its lock does that.
+    ///
+    /// The mode stays. An object without a lock gets one that credentials with the right to bypass it may end
+    /// (governance): an end that no credentials can bring forward is the bucket's owner's decision. The new end lies
+    /// behind what is asked, so that an object isn't renewed every day.
+    pub(crate) fn renewed(&self, keep: Duration, now: Moment) -> Option<(LockMode, Moment)> {
+        let least = now.after(keep);
+        let lasts = self.until.is_some_and(|until| until >= least);
+        (!lasts).then(|| (self.mode.unwrap_or(LockMode::Governance), least.after(AHEAD.max(keep / 8))))
+    }
+}
+
+/// How far behind the asked end a new lock ends, at least.
+const AHEAD: Duration = Duration::from_secs(24 * 3600);
+
 /// How many of the objects are locked at `now`, and the end of the lock that ends first if all of them are.
 pub(crate) fn summary(locks: &[Lock], now: Moment) -> (u64, Option<Moment>) {
-    let locked = locks.iter().filter(|lock| lock.held || lock.until.is_some_and(|until| until > now)).count();
+    let locked = locks.iter().filter(|lock| lock.holds(now)).count();
     let ends = locks.iter().filter(|lock| !lock.held).filter_map(|lock| lock.until);
     let until = if locked == locks.len() { ends.min() } else { None };
     (u64::try_from(locked).unwrap_or(u64::MAX), until)
@@ -114,9 +151,40 @@ mod tests {
     }
 
     #[test]
+    fn locks_that_are_renewed() {
+        use LockMode::{Compliance, Governance};
+        let day = |days: i64| Moment::from_millis(days * 86_400_000);
+        let lock = |until: Option<i64>, mode| Lock { until: until.map(day), mode, held: false };
+        let keep = Duration::from_secs(40 * 86_400);
+        for (before, expected) in [
+            (Lock::default(), Some((Governance, 145))),
+            (Lock { held: true, ..Lock::default() }, Some((Governance, 145))),
+            (lock(Some(99), Some(Compliance)), Some((Compliance, 145))),
+            (lock(Some(139), Some(Governance)), Some((Governance, 145))),
+            (lock(Some(140), Some(Compliance)), None),
+            (lock(Some(999), Some(Governance)), None),
+        ] {
+            assert_eq!(before.renewed(keep, day(100)), expected.map(|(mode, end)| (mode, day(end))), "{before:?}");
+        }
+        let short = Duration::from_secs(86_400);
+        assert_eq!(Lock::default().renewed(short, day(1)), Some((Governance, day(3))), "a day ahead at least");
+    }
+
+    #[test]
+    fn copies_of_an_object_are_locked_until_the_last_lock_ends() {
+        let until = |at: i64, mode| Lock { until: Some(Moment::from_millis(at)), mode: Some(mode), held: false };
+        let held = Lock { held: true, ..Lock::default() };
+        let (one, other) = (until(1, LockMode::Compliance), until(2, LockMode::Governance));
+        assert_eq!(one.with(other), other);
+        assert_eq!(other.with(one), other);
+        assert_eq!(held.with(one), Lock { held: true, ..one });
+        assert_eq!(Lock::default().with(Lock::default()), Lock::default());
+    }
+
+    #[test]
     fn the_lock_that_ends_first() {
-        let until = |at: i64| Lock { until: Some(Moment::from_millis(at)), held: false };
-        let held = Lock { until: None, held: true };
+        let until = |at: i64| Lock { until: Some(Moment::from_millis(at)), ..Lock::default() };
+        let held = Lock { held: true, ..Lock::default() };
         for (locks, expected) in [
             (&[][..], (0, None)),
             (&[until(20), until(15)][..], (2, Some(15))),

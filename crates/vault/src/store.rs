@@ -267,6 +267,17 @@ pub trait Store: Send + Sync + fmt::Debug {
         Ok(Lock::default())
     }
 
+    /// Whether the settings ask that [`Store::renew`] keeps objects locked.
+    async fn renews(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// Makes the lock of an object last as long as the settings ask, counted from `now`. Returns when it ends then; `None`
+    /// if the settings don't ask. At most two requests.
+    async fn renew(&self, _key: &ObjectKey, _now: Moment) -> Result<Option<Moment>, Error> {
+        Ok(None)
+    }
+
     /// Accepts the folder that is at the path now, for a caller that looks at its content before it continues. Until
     /// this call, a folder that was replaced gives [`Error::Replaced`].
     ///

@@ -6,11 +6,12 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, Stream};
 use futures::{StreamExt, TryStreamExt};
-use seawall_core::{Limit, Locks, Moment};
+use seawall_core::{Limit, Locks, Moment, RENEWED_LOCKS};
 use tokio::sync::OnceCell;
 
 use crate::counts::{Counters, Operation};
@@ -35,6 +36,9 @@ pub(crate) const PROBES: &str = "seawall/probe-";
 /// Objects whose locks are asked for at once.
 const LOCKS_AT_ONCE: usize = 16;
 
+/// When an object with a legal hold is asked for again.
+const HELD: Duration = Duration::from_secs(24 * 3600);
+
 /// The result of a successful create-only write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
@@ -58,6 +62,8 @@ pub(crate) struct Inner {
     degraded: std::sync::atomic::AtomicBool,
     /// What the place does against changes, once it was asked.
     protection: OnceCell<Protection>,
+    /// Why locks were not renewed when they last should have been.
+    not_renewed: Mutex<Option<String>>,
     /// The findings of the last probe.
     probed: Mutex<Option<Capabilities>>,
 }
@@ -93,6 +99,7 @@ impl Vault {
                 url,
                 degraded: degraded.into(),
                 protection: OnceCell::new(),
+                not_renewed: Mutex::default(),
                 probed: Mutex::default(),
             }),
         }
@@ -130,6 +137,11 @@ impl Vault {
     /// several places, what one of them can't do.
     pub fn limits(&self) -> Vec<Limit> {
         let mut all = limits(self.abilities(), self.probed());
+        let not_renewed = self.inner.not_renewed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.extend(not_renewed.map(|cause| Limit {
+            lacks: RENEWED_LOCKS.to_owned(),
+            effect: format!("locks of objects that are needed will end: {cause}"),
+        }));
         for limit in self.members().into_iter().flat_map(|member| member.limits) {
             if all.iter().all(|known| known.lacks != limit.lacks) {
                 all.push(limit);
@@ -398,12 +410,8 @@ impl Vault {
         if !protection.is_some() {
             return Ok(None);
         }
-        let (store, retrier) = (&self.inner.store, &self.inner.retrier);
-        let ask = async |key: &ObjectKey| {
-            let object = self.object(key);
-            retrier.run(Operation::Head, &object, 0, || store.lock(key)).await
-        };
         let asked = if protection.locks == Some(true) { keys } else { &[] };
+        let ask = async |key: &ObjectKey| self.lock_of(key).await;
         let locks: Vec<Lock> = stream::iter(asked).map(ask).buffered(LOCKS_AT_ONCE).try_collect().await?;
         let (locked, until) = summary(&locks, now);
         Ok(Some(Locks {
@@ -414,6 +422,57 @@ impl Vault {
             locked,
             until: until.filter(|_| !keys.is_empty()),
         }))
+    }
+
+    /// Until when each of these objects can't be deleted, in their order; `None` for an object that can. A legal hold has no
+    /// end: the object is asked for again a day later. A request for each object, if the place has locks.
+    pub async fn locked_until(&self, keys: &[ObjectKey], now: Moment) -> Result<Vec<Option<Moment>>, Error> {
+        if self.protection().await?.locks != Some(true) {
+            return Ok(vec![None; keys.len()]);
+        }
+        let there = async |key: &ObjectKey| match self.lock_of(key).await {
+            // Somebody else deleted it.
+            Err(Error::NotFound { .. }) => Ok(Lock::default()),
+            lock => lock,
+        };
+        let locks: Vec<Lock> = stream::iter(keys).map(there).buffered(LOCKS_AT_ONCE).try_collect().await?;
+        let end = |lock: &Lock| if lock.held { Some(now.after(HELD)).max(lock.until) } else { lock.until };
+        Ok(locks.iter().map(|lock| end(lock).filter(|end| *end > now)).collect())
+    }
+
+    /// Whether the settings of the place ask that locks are renewed ([`Vault::renew`]).
+    pub async fn renews(&self) -> Result<bool, Error> {
+        if !self.inner.store.has_protection() {
+            return Ok(false);
+        }
+        let renews = self.inner.store.renews().await;
+        self.note_renewal(renews.as_ref().err());
+        renews
+    }
+
+    /// Renews the locks of these objects, so that each lasts as long as the settings of the place ask. Returns when the
+    /// first of them ends; `None` if the settings don't ask, or there is no object. [`Vault::limits`] tells of a failure
+    /// until a renewal succeeds.
+    pub async fn renew(&self, keys: &[ObjectKey], now: Moment) -> Result<Option<Moment>, Error> {
+        let (store, retrier) = (&self.inner.store, &self.inner.retrier);
+        let renew = async |key: &ObjectKey| {
+            let object = self.object(key);
+            retrier.run(Operation::Head, &object, 0, || store.renew(key, now)).await
+        };
+        let ends: Result<Vec<Option<Moment>>, Error> =
+            stream::iter(keys).map(renew).buffered(LOCKS_AT_ONCE).try_collect().await;
+        self.note_renewal(ends.as_ref().err());
+        Ok(ends?.into_iter().flatten().min())
+    }
+
+    fn note_renewal(&self, error: Option<&Error>) {
+        let trouble = error.map(ToString::to_string);
+        *self.inner.not_renewed.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    async fn lock_of(&self, key: &ObjectKey) -> Result<Lock, Error> {
+        let (store, retrier) = (&self.inner.store, &self.inner.retrier);
+        retrier.run(Operation::Head, &self.object(key), 0, || store.lock(key)).await
     }
 
     /// Refuses to replace an object where the store is known to take such a write over any version.

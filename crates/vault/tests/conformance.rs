@@ -336,4 +336,47 @@ async fn a_server_is_believed_by_its_own_authority_or_not_at_all() {
         let listed = store.list(&Prefix::all(), None, 10).await;
         assert_eq!(listed.is_ok(), believed, "{tls:?}: {listed:?}");
     }
+
+    // Each kind believes the authority in `ca-file`. The server speaks S3 alone, so the others get as far as its refusal.
+    let endpoint = server.endpoint();
+    let own = format!("ca-file={}", authority.display());
+    let ca_bundle: Environment = [("AWS_CA_BUNDLE".to_owned(), authority.display().to_string())].into_iter().collect();
+    for (url, environment, more, expected) in [
+        (server.url("p"), Environment::empty(), &*own, None),
+        (server.url("p"), ca_bundle, "", None),
+        (server.url("p"), Environment::empty(), "", Some(true)),
+        (format!("gs://bucket/p?endpoint={endpoint}"), Environment::empty(), "", Some(true)),
+        (format!("gs://bucket/p?endpoint={endpoint}"), Environment::empty(), &own, Some(false)),
+        (
+            format!("oss://bucket/p?endpoint={endpoint}&access-key-id=a&secret-access-key=b"),
+            Environment::empty(),
+            "",
+            Some(true),
+        ),
+        (
+            format!("oss://bucket/p?endpoint={endpoint}&access-key-id=a&secret-access-key=b"),
+            Environment::empty(),
+            &own,
+            Some(false),
+        ),
+        (
+            format!("abs://account@box/p?endpoint={endpoint}/account&account-key=a2V5"),
+            Environment::empty(),
+            "",
+            Some(true),
+        ),
+        (
+            format!("abs://account@box/p?endpoint={endpoint}/account&account-key=a2V5"),
+            Environment::empty(),
+            &own,
+            Some(false),
+        ),
+    ] {
+        let url = VaultUrl::parse(&format!("{url}&{more}")).expect("a URL");
+        let policy = Policy { attempts: 1, ..Policy::default() };
+        let vault = Vault::open(&url, &environment, policy).await.expect("a place");
+        let listed = vault.list(&Prefix::all(), None).await;
+        let is_of_tls = listed.as_ref().err().map(|error| error.to_string().contains("ertificate"));
+        assert_eq!(is_of_tls, expected, "{url} {more}: {listed:?}");
+    }
 }

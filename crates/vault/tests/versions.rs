@@ -162,6 +162,51 @@ async fn a_place_without_versions_is_refused() {
 }
 
 #[tokio::test]
+async fn locks_are_renewed_as_long_as_the_settings_ask() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = S3Server::start_versioned("renewed locks of s3", folder.path()).await else { return };
+    let day = std::time::Duration::from_secs(86_400);
+    let at = |bucket: &str, more: &str| server.url("p").replace("s3://bucket/", &format!("s3://{bucket}/")) + more;
+    let asking = "&object-lock-keep=30d";
+    let now = SystemClock.now();
+    for (bucket, mode) in [("soft", "GOVERNANCE"), ("hard", "COMPLIANCE")] {
+        server.add_locking(bucket, mode, Some(1)).await;
+        let plain = open(&VaultUrl::parse(&at(bucket, "")).expect("a URL")).await;
+        plain.put(&key("x"), Bytes::from_static(b"x"), None).await.expect("put");
+        server.lock(bucket, "p/x", mode, now.after(day)).await;
+        plain.put(&key("y"), Bytes::from_static(b"y"), None).await.expect("put");
+        assert_eq!(plain.renews().await, Ok(false));
+        assert_eq!(plain.renew(&[key("x")], now).await, Ok(None), "nothing asks for it");
+        let vault = open(&VaultUrl::parse(&at(bucket, asking)).expect("a URL")).await;
+        assert_eq!(vault.renews().await, Ok(true));
+        let both = [key("x"), key("y")];
+        let until = vault.renew(&both, now).await.expect("renewed").expect("an end");
+        assert!(until >= now.after(30 * day), "{until}");
+        let told = vault.locks(&both, now).await.expect("an answer").expect("locks");
+        assert_eq!(told.locked, 2, "{told:?}");
+        assert!(told.until.expect("an end") >= now.after(30 * day), "{told:?}");
+        assert_eq!(vault.limits(), plain.limits());
+        // A day later the locks still last long enough; two days later they are renewed.
+        let later = |days: u32| now.after(days * day);
+        assert!(vault.renew(&both, later(1)).await.expect("looked at").expect("an end") < later(30).after(8 * day));
+        assert!(vault.renew(&both, later(20)).await.expect("renewed").expect("an end") >= later(50));
+        // Retention learns of each lock.
+        let ends = vault.locked_until(&[key("x"), key("missing")], now).await.expect("an answer");
+        assert!(ends[0].is_some_and(|end| end >= later(50)) && ends[1].is_none(), "{ends:?}");
+        assert_eq!(vault.locked_until(&[key("x")], later(99)).await, Ok(vec![None]));
+    }
+    // A bucket without Object Lock: the failure is told until it is over.
+    let vault = open(&VaultUrl::parse(&at("bucket", asking)).expect("a URL")).await;
+    vault.put(&key("x"), Bytes::from_static(b"x"), None).await.expect("put");
+    let before = vault.limits();
+    vault.renew(&[key("x")], now).await.expect_err("no Object Lock");
+    let lacks: Vec<String> = vault.limits().into_iter().map(|limit| limit.lacks).collect();
+    assert!(lacks.contains(&"renewed-locks".to_owned()), "{lacks:?}");
+    assert_eq!(vault.renew(&[], now).await, Ok(None));
+    assert_eq!(vault.limits(), before);
+}
+
+#[tokio::test]
 async fn versions_and_locks_of_a_bucket_are_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(server) = S3Server::start_versioned("locks of s3", folder.path()).await else { return };

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Clock as _, Description, Digests, Engine, Failure, Figures, Files, History, LastError, Locks, Maintain, Phase,
-    Pins, Point, Progress, Protect, Prove, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status, SystemClock,
-    Timeline, Verification,
+    Clock as _, Description, Digests, Engine, Failure, Figures, Files, History, LastError, Locks, Maintain, Moment,
+    Phase, Pins, Point, Progress, Protect, Prove, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status,
+    SystemClock, Timeline, Verification,
 };
 use seawall_engines::ask;
 use seawall_vault::Vault;
@@ -228,6 +228,10 @@ impl History for Leased {
 
     async fn locks(&self) -> Result<Option<Locks>, Failure> {
         self.engine.history().locks().await
+    }
+
+    async fn renew_locks(&self) -> Result<Option<Moment>, Failure> {
+        self.engine.history().renew_locks().await
     }
 
     fn digests(&self) -> Option<&dyn Digests> {

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Backoff, Clock as _, Description, Digests, Engine, Failure, Figures, Files, History, Kind, LastError, Maintain,
-    Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status, SystemClock,
-    Timeline, Verification,
+    Backoff, Clock as _, Description, Digests, Engine, Failure, Figures, Files, History, Kind, LastError, Locks,
+    Maintain, Moment, Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby,
+    Status, SystemClock, Timeline, Verification,
 };
 use seawall_engines::ask;
 use tokio::sync::OnceCell;
@@ -133,6 +133,14 @@ impl<O: Open> History for Late<O> {
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
         self.engine().await?.history().verify(progress).await
+    }
+
+    async fn locks(&self) -> Result<Option<Locks>, Failure> {
+        self.engine().await?.history().locks().await
+    }
+
+    async fn renew_locks(&self) -> Result<Option<Moment>, Failure> {
+        self.engine().await?.history().renew_locks().await
     }
 
     fn digests(&self) -> Option<&dyn Digests> {

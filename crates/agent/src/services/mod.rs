@@ -1,4 +1,4 @@
-//! What a process offers while it protects: the control socket, metrics, MCP, heartbeats, notifications.
+//! What a process offers while it protects: the control socket, metrics, MCP, heartbeats, notifications, renewed locks.
 //!
 //! Protection never depends on any of it. What can't be offered is an error in the log, and everything else goes on. All
 //! but the control socket follow the configuration when it is read again.
@@ -7,6 +7,7 @@ pub(crate) mod heartbeat;
 pub(crate) mod mcp;
 pub(crate) mod metrics;
 pub(crate) mod notifications;
+mod renewals;
 pub(crate) mod resources;
 pub(crate) mod token;
 
@@ -80,6 +81,8 @@ pub(crate) struct Offered {
     mcp: Option<Task>,
     heartbeat: Option<Task>,
     notifications: Option<Task>,
+    /// Renews locks, as each vault's settings ask.
+    renewals: Option<Task>,
 }
 
 impl Offered {
@@ -91,8 +94,9 @@ impl Offered {
         shutdown: &Shutdown,
     ) -> Self {
         let (socket, metrics, mcp, heartbeat, notifications) = (None, None, None, None, None);
+        let renewals = Some(Task::start(renewals::renew(Arc::clone(actions))));
         let mut offered =
-            Self { services: Services::default(), outside, socket, metrics, mcp, heartbeat, notifications };
+            Self { services: Services::default(), outside, socket, metrics, mcp, heartbeat, notifications, renewals };
         if let Some(config) = &services.socket {
             offered.socket = told("control socket", control(config, actions).await).ok();
         }
@@ -151,7 +155,7 @@ impl Offered {
 
     /// Ends everything.
     pub(crate) async fn end(self) {
-        for task in [self.socket, self.metrics, self.mcp, self.heartbeat, self.notifications] {
+        for task in [self.socket, self.metrics, self.mcp, self.heartbeat, self.notifications, self.renewals] {
             end(task).await;
         }
     }

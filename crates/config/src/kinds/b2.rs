@@ -12,11 +12,12 @@ pub(super) const KIND: Kind = Kind {
         "checksums",
         "concurrency",
         "endpoint",
+        "object-lock-keep",
         "part-size",
         "region",
         "secret-access-key",
         "skip-verify",
     ],
-    files: &["access-key-id-file", "secret-access-key-file"],
+    files: &["access-key-id-file", "ca-file", "secret-access-key-file"],
     litestream: None,
 };

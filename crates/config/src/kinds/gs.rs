@@ -8,7 +8,7 @@ pub(super) const KIND: Kind = Kind {
     scheme: Scheme::Gs,
     common: &[],
     native: &["credentials", "endpoint", "skip-verify", "storage-class"],
-    files: &["credentials-file"],
+    files: &["ca-file", "credentials-file"],
     // Litestream has Google's usual ways of finding credentials, and no setting.
     litestream: Some(Litestream { schemes: &["gs"], keys: &[], url: |separate| separate.in_bucket("gs") }),
 };

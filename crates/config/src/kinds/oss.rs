@@ -8,6 +8,6 @@ pub(super) const KIND: Kind = Kind {
     scheme: Scheme::Oss,
     common: &["access-key-id", "concurrency", "endpoint", "part-size", "region", "secret-access-key"],
     native: &["session-token", "skip-verify"],
-    files: &[],
+    files: &["ca-file"],
     litestream: Some(Litestream { schemes: &["oss"], keys: &[], url: |separate| separate.in_bucket("oss") }),
 };

@@ -20,8 +20,8 @@ pub(super) const KIND: Kind = Kind {
         "sse-kms-key-id",
         "storage-class",
     ],
-    native: &["checksums", "profile", "session-token"],
-    files: &["access-key-id-file", "secret-access-key-file", "sse-customer-key-path"],
+    native: &["checksums", "object-lock-keep", "profile", "session-token"],
+    files: &["access-key-id-file", "ca-file", "secret-access-key-file", "sse-customer-key-path"],
     litestream: Some(Litestream {
         schemes: &["s3"],
         // The vault checks those that ask for checksums and signatures; its requests do what they ask for anyway.

@@ -7,7 +7,7 @@ use seawall_config::{Fields, Location};
 use seawall_core::{Severity, parse_duration};
 
 /// Every alarm, with its key in a configuration.
-pub const CODES: [&str; 15] = [
+pub const CODES: [&str; 16] = [
     "alarm.backup-overdue",
     "alarm.chain",
     "alarm.clock",
@@ -16,6 +16,7 @@ pub const CODES: [&str; 15] = [
     "alarm.failing",
     "alarm.halted",
     "alarm.lag",
+    "alarm.locks-not-renewed",
     "alarm.proof-age",
     "alarm.proof-failed",
     "alarm.retention",

@@ -11,7 +11,7 @@ mod tests;
 
 use std::time::Duration;
 
-use seawall_core::{Alarm, LastError, Moment, Phase, Severity, Status};
+use seawall_core::{Alarm, LastError, Moment, Phase, RENEWED_LOCKS, Severity, Status};
 
 pub use self::limits::Limits;
 pub use self::local::{Judged, Local, Place, judged};
@@ -219,12 +219,18 @@ fn of_vaults<'a>(status: &'a Status, limits: &'a Limits) -> impl Iterator<Item =
         let next = vault.error.as_ref().map_or_else(|| "see whether it answers".to_owned(), |error| error.next.clone());
         alarm("alarm.vault-behind", Severity::Warning, cause, next, vault.behind_since.unwrap_or(status.at))
     });
-    let weak = status.limits.iter().find(|limit| limit.lacks == "create-only").map(|limit| {
+    let limit = |lacks: &str| status.limits.iter().find(|limit| limit.lacks == lacks);
+    let weak = limit("create-only").map(|limit| {
         let cause = format!("the vault has no {}: {}", limit.lacks, limit.effect);
         let next = "use a store that has conditional writes, or set this alarm's severity to off";
         alarm("alarm.vault-weak", Severity::Warning, cause, next, status.at)
     });
-    behind.into_iter().chain(weak)
+    let not_renewed = limit(RENEWED_LOCKS).map(|limit| {
+        let next =
+            "use a bucket with Object Lock and credentials with s3:PutObjectRetention, or remove object-lock-keep";
+        alarm("alarm.locks-not-renewed", Severity::Critical, limit.effect.clone(), next, status.at)
+    });
+    behind.into_iter().chain(weak).chain(not_renewed)
 }
 
 /// Whether the disk of the state directory has room. A full one is told by its error.

@@ -106,6 +106,11 @@ fn what_each_status_means() {
         ),
         (Status { limits: lacks("stamps"), ..at(Protecting) }, &plain, None),
         (Status { limits: lacks("create-only"), ..at(Protecting) }, &plain, Some(("alarm.vault-weak", Warning))),
+        (
+            Status { limits: lacks("renewed-locks"), ..at(Protecting) },
+            &plain,
+            Some(("alarm.locks-not-renewed", Critical)),
+        ),
         (at(Stopped), &plain, None),
     ] {
         let expected: Vec<(String, Severity)> =

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Failure, Shutdown};
+use seawall_core::{Failure, Moment, Shutdown};
 use seawall_host::Heard;
 use seawall_vault::Vault;
 use tokio::sync::{Notify, watch};
@@ -102,6 +102,8 @@ pub struct Session {
     held_until: Option<Instant>,
     /// The last transaction that was reported, and when.
     told: Option<(u64, Instant)>,
+    /// When the locks of snapshots end that the store keeps locked, as far as it was asked.
+    locked: BTreeMap<String, Moment>,
     /// When each snapshot was first seen, for retention.
     seen: BTreeMap<String, Stamp>,
     /// For each instance the time of its last snapshot whose content is in a snapshot that we sent.
@@ -162,6 +164,7 @@ impl Session {
             sent_at: None,
             held_until: None,
             told: None,
+            locked: BTreeMap::new(),
             seen: BTreeMap::new(),
             incorporated: BTreeMap::new(),
             status: watch::Sender::new(status),

@@ -22,6 +22,7 @@ use crate::peers::marker;
 use crate::peers::own;
 use crate::peers::retention::{Reason, Retention, due, is_unlocked};
 use crate::peers::transfer::{self, Part};
+use crate::restore::plan::moment;
 use crate::snapshot::{Codec, GENERATION, SnapshotName};
 use crate::status::Doing;
 
@@ -334,6 +335,7 @@ impl Session {
         if !due.is_empty() {
             let lock = self.vault.protection().await?.span();
             due.retain(|(key, _)| is_unlocked(&self.listing.snapshots, key, lock, now));
+            self.leave_out_the_locked(&mut due).await?;
         }
         for (key, reason) in due {
             let object = ObjectKey::new(&key)?;
@@ -362,6 +364,20 @@ impl Session {
             });
             self.mark(&key, true).await;
         }
+        Ok(())
+    }
+
+    /// Leaves out the snapshots that the store keeps locked for longer than the bucket's own setting says: their locks were
+    /// renewed, or set by hand. The store is asked once for each, until its lock ends.
+    async fn leave_out_the_locked(&mut self, due: &mut Vec<(String, Reason)>) -> Result<(), Error> {
+        let now = moment((self.clock)());
+        self.locked.retain(|_, end| *end > now);
+        due.retain(|(key, _)| !self.locked.contains_key(key));
+        let keys = due.iter().map(|(key, _)| ObjectKey::new(key)).collect::<Result<Vec<_>, _>>()?;
+        let ends = self.vault.locked_until(&keys, now).await?;
+        let locked = due.iter().zip(ends).filter_map(|((key, _), end)| end.map(|end| (key.clone(), end)));
+        self.locked.extend(locked.collect::<Vec<_>>());
+        due.retain(|(key, _)| !self.locked.contains_key(key));
         Ok(())
     }
 

@@ -18,16 +18,19 @@ pub(crate) fn run(arguments: &MaintainArguments, edge: &Edge) -> Result<Output, 
     }
     let keep = keep(arguments, &source)?;
     let opener = edge.opener(runtime::working())?;
-    let (vault, done) = runtime::run(async {
+    let (vault, done, locked) = runtime::run(async {
         let engine = source.open_to_maintain(&opener, &keep).await?;
         let done = ask::maintain(&*engine, arguments.base, arguments.dry_run).await?;
-        Ok((engine.describe().vault, done))
+        let locked = if arguments.dry_run { None } else { engine.history().renew_locks().await? };
+        Ok((engine.describe().vault, done, locked))
     })?;
     let mut document = to_json(&done);
     if let Some(fields) = document.as_object_mut() {
         fields.insert("vault".into(), json!(vault));
+        fields.extend(locked.map(|until| ("locked_until".to_owned(), json!(until))));
     }
-    Ok(Output::done(render(&vault, &done), &document))
+    let locked = locked.map(|until| format!("{vault}: the newest point stays locked until {until} at least\n"));
+    Ok(Output::done(render(&vault, &done) + &locked.unwrap_or_default(), &document))
 }
 
 /// Retention for this run. For a place alone it must be given: deleting by defaults that the user didn't choose would

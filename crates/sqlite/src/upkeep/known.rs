@@ -23,7 +23,7 @@ use crate::fresh::Fresh;
 use crate::layout::Stored;
 use crate::options::{Options, Upkeep, World};
 use crate::read_back::ReadBack;
-use crate::retention::Question;
+use crate::retention::{Question, StoreLocks};
 
 /// How far the clock may run ahead of the time that passed before deletion stops believing it.
 pub(super) const AHEAD: Duration = Duration::from_secs(600);
@@ -67,8 +67,8 @@ pub(super) struct State {
     pub(super) may_not_delete: bool,
     /// Whether the credentials lack the right to list. Then this process neither merges, deletes nor looks.
     pub(super) may_not_list: bool,
-    /// How long the store keeps each new object locked, as far as it was asked.
-    pub(super) lock: Duration,
+    /// What the store keeps locked, as far as it was asked.
+    pub(super) locks: StoreLocks,
     pub(super) pins: Option<(Instant, Vec<Txid>)>,
     pub(super) floor: Option<Txid>,
     /// The object that was merged last into each level; for level 9, the last base.
@@ -157,7 +157,7 @@ impl Maintenance {
 
     pub(super) fn question<'a>(&'a self, state: &'a State, pins: &'a [Txid]) -> Question<'a> {
         let Upkeep { retention: policy, levels, .. } = &*self.upkeep;
-        Question { catalog: &state.catalog, policy, levels, pins, lock: state.lock }
+        Question { catalog: &state.catalog, policy, levels, pins, locks: &state.locks }
     }
 }
 

@@ -236,7 +236,10 @@ impl Maintenance {
             done.made.push(MadeObject { object: PlannedObject { key, bytes: size }, inputs });
             catalog.add(Dated { file, moment: moment.unwrap_or(now), written: now });
         }
-        let state = State { catalog, lock: self.state().lock, ..State::default() };
+        let locks = self.state().locks.clone();
+        let mut state = State { catalog, locks, ..State::default() };
+        let candidates = retention::removals(&self.question(&state, &pins), now);
+        state.locks.ends.extend(self.locks_of(&candidates, now).await?);
         let removals = retention::removals(&self.question(&state, &pins), now);
         done.removed = removals.iter().map(|removal| self.removed(removal)).collect();
         Ok(done)

@@ -91,6 +91,7 @@ mod tests {
     use super::*;
     use crate::catalog::tests::dated;
     use crate::options::{LevelPolicy, Retention, Upkeep};
+    use crate::retention::StoreLocks;
 
     const DAY: i64 = 24 * 3600;
 
@@ -110,13 +111,8 @@ mod tests {
         let retention = Retention { enabled, ..Retention::default() };
         let Upkeep { levels, .. } = Upkeep::default();
         let levels: Vec<LevelPolicy> = levels;
-        let policy = Question {
-            catalog: &known,
-            policy: &retention,
-            levels: &levels,
-            pins: &[],
-            lock: std::time::Duration::ZERO,
-        };
+        let policy =
+            Question { catalog: &known, policy: &retention, levels: &levels, pins: &[], locks: &StoreLocks::default() };
         let now = Moment::from_millis((DAY + 8 + later) * 1000);
         let name = |files: Vec<Stored>| files.iter().map(parts).collect();
         match judge(&known, Some(Txid(8)), &listed, &policy, now) {
@@ -157,8 +153,8 @@ mod tests {
         assert_eq!(without(&[(9, 1, 1)], false, 0), ("whole", vec![]), "the bucket's own rules delete");
         assert_eq!(without(&[(0, 8, 8)], false, 0).0, "newest");
         let (nothing, retention) = (Catalog::default(), Retention::default());
-        let policy =
-            Question { catalog: &nothing, policy: &retention, levels: &[], pins: &[], lock: std::time::Duration::ZERO };
+        let locks = StoreLocks::default();
+        let policy = Question { catalog: &nothing, policy: &retention, levels: &[], pins: &[], locks: &locks };
         assert_eq!(judge(&nothing, None, &[], &policy, Moment::default()), Sight::Whole);
         assert_eq!(judge(&nothing, Some(Txid(2)), &[], &policy, Moment::default()), Sight::Newest(Vec::new()));
     }

@@ -26,7 +26,7 @@ impl Maintenance {
         if self.removals(&pins).iter().any(|removal| removal.file.level == Level::BASE) {
             self.date_bases().await?;
         }
-        let removals = self.removals(&pins);
+        let removals = self.unlocked(&pins).await?;
         self.mark_floor(&removals).await?;
         for batch in removals.chunks(BATCH) {
             let _turn = self.turns.right.acquire().await;
@@ -60,8 +60,38 @@ impl Maintenance {
 
     /// Learns how long the store keeps objects locked. Locked objects stay until a later run.
     pub(super) async fn ask_for_locks(&self) -> Result<(), Error> {
-        self.state().lock = self.vault.protection().await?.span();
+        self.state().locks.span = self.vault.protection().await?.span();
         Ok(())
+    }
+
+    /// The objects that may be deleted now and that the store doesn't keep locked. Locks may last longer than the bucket's
+    /// own setting says: then the store tells of each, and the object stays until that end.
+    async fn unlocked(&self, pins: &[Txid]) -> Result<Vec<Removal>, Error> {
+        let removals = self.removals(pins);
+        let now = self.clock.now();
+        let locked = self.locks_of(&removals, now).await?;
+        {
+            let mut state = self.state();
+            state.locks.ends.retain(|_, end| *end > now);
+            if locked.is_empty() {
+                return Ok(removals);
+            }
+            state.locks.ends.extend(locked);
+        }
+        Ok(self.removals(pins))
+    }
+
+    /// When the locks of objects end that may be deleted otherwise. Nothing of an object that isn't locked.
+    pub(super) async fn locks_of(
+        &self,
+        removals: &[Removal],
+        now: Moment,
+    ) -> Result<Vec<((u8, Txid, Txid), Moment)>, Error> {
+        let layout = Layout::of(&self.vault);
+        let keys: Vec<ObjectKey> = removals.iter().map(|removal| removal.file.key(layout)).collect();
+        let ends = self.vault.locked_until(&keys, now).await?;
+        let parts = removals.iter().map(|removal| removal.file.key_parts());
+        Ok(parts.zip(ends).filter_map(|(parts, end)| end.map(|end| (parts, end))).collect())
     }
 
     /// The keys to delete with a file. Its digest goes first: without the file, nothing would lead to the digest.

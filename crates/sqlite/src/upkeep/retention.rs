@@ -14,7 +14,7 @@
 //! if it isn't older than `window`; bases chosen by the calendar (`hourly` to `yearly`) and by number (`minimum`), each
 //! for its own point only; and pinned points.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use seawall_core::Moment;
@@ -51,6 +51,34 @@ pub(crate) struct Removal {
     pub(crate) why: Why,
 }
 
+/// Until when the store keeps objects locked. No deletion of a locked object is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct StoreLocks {
+    /// How long each new object is locked.
+    pub(crate) span: Duration,
+    /// The ends of locks that last longer, as far as the store was asked: somebody renewed them, or set them by hand.
+    pub(crate) ends: BTreeMap<(u8, Txid, Txid), Moment>,
+}
+
+impl StoreLocks {
+    /// When the lock of an object ends.
+    fn end(&self, dated: &Dated) -> Moment {
+        let own = self.ends.get(&dated.file.key_parts()).copied();
+        dated.written.after(self.span).max(own.unwrap_or(dated.written))
+    }
+
+    /// When the last lock of the objects ends that one object of a higher level covers.
+    fn end_of_parts(&self, level: Level, by: &Dated) -> Option<Moment> {
+        let covered = |min: &Txid, max: &Txid| by.file.min <= *min && *max <= by.file.max;
+        let parts = self.ends.iter().filter(|((of, min, max), _)| *of == level.number() && covered(min, max));
+        parts.map(|(_, end)| *end).max()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.span.is_zero() && self.ends.is_empty()
+    }
+}
+
 /// A policy and the facts that it is applied to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'a> {
@@ -59,8 +87,7 @@ pub(crate) struct Question<'a> {
     pub(crate) levels: &'a [LevelPolicy],
     /// Points that stay whatever the policy says.
     pub(crate) pins: &'a [Txid],
-    /// How long the store keeps each new object locked. No deletion of a locked object is asked for.
-    pub(crate) lock: Duration,
+    pub(crate) locks: &'a StoreLocks,
 }
 
 /// The objects that may be deleted now: level by level, oldest first.
@@ -72,7 +99,7 @@ pub(crate) fn removals(question: &Question<'_>, now: Moment) -> Vec<Removal> {
     let pinned = question.pinned();
     let logs = question.logs().filter_map(|(dated, keep)| {
         let why = if floor.is_some_and(|floor| dated.file.max <= floor.file.max) {
-            (dated.written.after(question.lock) <= now).then_some(Why::Outdated)?
+            (question.locks.end(dated) <= now).then_some(Why::Outdated)?
         } else {
             let due = question.merged_until(dated, keep)?;
             (due <= now).then_some(Why::Merged)?
@@ -82,7 +109,7 @@ pub(crate) fn removals(question: &Question<'_>, now: Moment) -> Vec<Removal> {
     let kept = question.kept_bases(now);
     let behind_floor = |dated: &&Dated| floor.is_some_and(|floor| dated.file.max < floor.file.max);
     let bases = question.catalog.bases().filter(behind_floor).filter(|dated| !kept.contains(&dated.file.max));
-    let bases = bases.filter(|dated| dated.written.after(question.lock) <= now);
+    let bases = bases.filter(|dated| question.locks.end(dated) <= now);
     let bases = bases.map(|dated| Removal { file: dated.file, why: Why::Outdated });
     logs.chain(bases).filter(|removal| !pinned.contains(&removal.file.key_parts())).collect()
 }
@@ -124,13 +151,13 @@ impl<'a> Question<'a> {
 
     /// When locks end: for each base, of the first object that it outdates and its own, and of all objects.
     fn unlocked(&self) -> impl Iterator<Item = Moment> {
-        let all = || self.catalog.all().filter(|_| !self.lock.is_zero());
-        let bases = self.catalog.bases().filter(|_| !self.lock.is_zero());
-        let first =
-            move |base: &Dated| all().filter(|dated| dated.file.max <= base.file.max).map(|dated| dated.written).min();
-        let of_bases: Vec<Moment> = bases.flat_map(|base| first(base).into_iter().chain([base.written])).collect();
-        let last = all().map(|dated| dated.written).max();
-        of_bases.into_iter().chain(last).map(|written| written.after(self.lock))
+        let all = || self.catalog.all().filter(|_| !self.locks.is_empty());
+        let bases = self.catalog.bases().filter(|_| !self.locks.is_empty());
+        let end = |dated: &Dated| self.locks.end(dated);
+        let first = move |base: &Dated| all().filter(|dated| dated.file.max <= base.file.max).map(end).min();
+        let of_bases: Vec<Moment> = bases.flat_map(|base| first(base).into_iter().chain([end(base)])).collect();
+        let last = all().map(end).max();
+        of_bases.into_iter().chain(last).chain(self.locks.ends.values().copied())
     }
 
     /// Files below level 9 that may ever be deleted, each with how long its level keeps it after it was merged (`None`:
@@ -173,8 +200,11 @@ impl<'a> Question<'a> {
             files.get(at).filter(|by| by.file.min <= dated.file.min)
         };
         let above = (level + 1..9).filter_map(Level::new).filter_map(covers);
-        // The parts were written before the merged object, so their locks end before its own would.
-        let free = |by: &Dated| by.written.max(dated.written).after(self.lock);
+        // The parts were written before the merged object, so their locks end before its own would, if no lock was renewed.
+        let free = |by: &Dated| {
+            let written = by.written.max(dated.written);
+            written.after(self.locks.span).max(self.locks.end_of_parts(dated.file.level, by).unwrap_or(written))
+        };
         above.map(|by| by.moment.after(keep).max(free(by)).after(self.policy.grace)).min()
     }
 

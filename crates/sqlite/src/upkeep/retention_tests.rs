@@ -22,6 +22,10 @@ fn at(seconds: i64) -> Moment {
     Moment::from_millis(seconds * 1000)
 }
 
+fn locked_for(seconds: u64) -> StoreLocks {
+    StoreLocks { span: Duration::from_secs(seconds), ..StoreLocks::default() }
+}
+
 fn gone(files: &[Dated], policy: &Retention, pins: &[u64], now: i64) -> Vec<(u8, u64, u64, Why)> {
     gone_from_locked(files, policy, pins, now, 0)
 }
@@ -36,8 +40,8 @@ fn gone_from_locked(
 ) -> Vec<(u8, u64, u64, Why)> {
     let (catalog, levels) = (Catalog::new(files.iter().copied()), levels());
     let pins: Vec<Txid> = pins.iter().map(|pin| Txid(*pin)).collect();
-    let lock = Duration::from_secs(lock);
-    let question = Question { catalog: &catalog, policy, levels: &levels, pins: &pins, lock };
+    let locks = locked_for(lock);
+    let question = Question { catalog: &catalog, policy, levels: &levels, pins: &pins, locks: &locks };
     let removals = removals(&question, at(now));
     let next = next(&question, at(now));
     assert_eq!(next == Some(at(now)), !removals.is_empty(), "at {now} there is {removals:?}, and next {next:?}");
@@ -47,7 +51,8 @@ fn gone_from_locked(
 
 fn next_after(files: &[Dated], policy: &Retention, now: i64) -> Option<i64> {
     let (catalog, levels) = (Catalog::new(files.iter().copied()), levels());
-    next(&Question { catalog: &catalog, policy, levels: &levels, pins: &[], lock: Duration::ZERO }, at(now))
+    let locks = StoreLocks::default();
+    next(&Question { catalog: &catalog, policy, levels: &levels, pins: &[], locks: &locks }, at(now))
         .map(|m| m.as_millis() / 1000)
 }
 
@@ -156,7 +161,8 @@ fn levels_keep_as_long_as_they_say() {
     });
     let files = [dated(9, 1, 1, 0), dated(1, 2, 3, 29), dated(1, 4, 6, 250), dated(2, 2, 6, 250), dated(1, 7, 7, 301)];
     let catalog = Catalog::new(files);
-    let question = Question { catalog: &catalog, policy: &policy, levels: &levels, pins: &[], lock: Duration::ZERO };
+    let locks = StoreLocks::default();
+    let question = Question { catalog: &catalog, policy: &policy, levels: &levels, pins: &[], locks: &locks };
     assert_eq!(next(&question, at(0)), Some(at(250 + 1060)));
     assert_eq!(removals(&question, at(1310)).len(), 2);
     // A level keeps its objects no shorter than the level below.
@@ -190,7 +196,34 @@ fn what_is_locked_stays_until_its_lock_ends() {
         assert_eq!(gone_from_locked(&files, &policy(), &[], now, lock), expected, "locked for {lock} s, at {now}");
     }
     let catalog = Catalog::new(files.iter().copied());
-    let (policy, levels, lock) = (policy(), levels(), Duration::from_secs(9000));
-    let question = Question { catalog: &catalog, policy: &policy, levels: &levels, pins: &[], lock };
+    let (policy, levels, locks) = (policy(), levels(), locked_for(9000));
+    let question = Question { catalog: &catalog, policy: &policy, levels: &levels, pins: &[], locks: &locks };
     assert_eq!(next(&question, at(2500)), Some(at(9000)), "it isn't looked at before");
+}
+
+/// A renewed lock, or one that was set by hand, lasts longer than the bucket's own.
+#[test]
+fn a_renewed_lock_keeps_an_object_and_the_objects_that_its_point_needs() {
+    let catalog = |files: &[Dated]| Catalog::new(files.iter().copied());
+    let (policy, levels) = (policy(), levels());
+    let ends = |ends: &[(u8, u64, u64, i64)]| StoreLocks {
+        span: Duration::from_secs(100),
+        ends: ends.iter().map(|(level, min, max, end)| ((*level, Txid(*min), Txid(*max)), at(*end))).collect(),
+    };
+    let merged =
+        catalog(&[dated(9, 1, 1, 0), dated(0, 2, 2, 1), dated(0, 3, 3, 29), dated(0, 4, 4, 31), dated(1, 2, 3, 29)]);
+    let outdated = catalog(&[dated(9, 1, 1, 0), dated(9, 1, 5, 1000), dated(0, 6, 6, 1001)]);
+    for (catalog, locks, before, due, gone) in [
+        (&merged, ends(&[]), 388, 389, 2),
+        (&merged, ends(&[(0, 2, 2, 5000)]), 5059, 5060, 2),
+        (&merged, ends(&[(0, 3, 3, 5000)]), 5059, 5060, 2),
+        (&merged, ends(&[(0, 4, 4, 5000), (1, 2, 3, 5000)]), 388, 389, 2),
+        (&outdated, ends(&[]), 4659, 4660, 1),
+        (&outdated, ends(&[(9, 1, 1, 9000)]), 8999, 9000, 1),
+    ] {
+        let question = Question { catalog, policy: &policy, levels: &levels, pins: &[], locks: &locks };
+        assert_eq!(removals(&question, at(before)).len(), 0, "{locks:?} at {before}");
+        assert_eq!(next(&question, at(before)), Some(at(due)), "{locks:?}");
+        assert_eq!(removals(&question, at(due)).len(), gone, "{locks:?} at {due}");
+    }
 }

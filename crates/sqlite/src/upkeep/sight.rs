@@ -183,7 +183,7 @@ impl Maintenance {
                 policy: &self.upkeep.retention,
                 levels: &self.upkeep.levels,
                 pins: state.pins.as_ref().map_or(&[][..], |(_, pins)| pins),
-                lock: state.lock,
+                locks: &state.locks,
             };
             let sight = missing::judge(&still, newest, &all, &policy, self.clock.now().after(AHEAD));
             let gone = missing::differing(still.all(), &all);

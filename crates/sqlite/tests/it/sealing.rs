@@ -223,7 +223,7 @@ async fn a_session_that_ends_while_it_spools() {
     insert_beside(&stage.app, 1, 10).await;
     engine.sync().await.expect("a point");
     let denied = Error::Denied { object: "s3://bucket".into(), cause: "AccessDenied".into() };
-    stage.store.fail_call(stage.store.call_count(), Fault::Fail(denied));
+    stage.store.forbid("put", denied);
     let mut states = vec![rows_of(&stage.app)];
     insert_beside(&stage.app, 250, 3000).await;
     states.push(rows_of(&stage.app));

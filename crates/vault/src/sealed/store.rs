@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
-use seawall_core::Requests;
+use seawall_core::{Moment, Requests};
 
 use super::gate::{self, Opened};
 use super::lengths::{self, CHUNK, TAG};
@@ -379,6 +379,14 @@ impl Store for SealedStore {
 
     async fn lock(&self, key: &ObjectKey) -> Result<Lock, Error> {
         self.inner.lock(key).await
+    }
+
+    async fn renews(&self) -> Result<bool, Error> {
+        self.inner.renews().await
+    }
+
+    async fn renew(&self, key: &ObjectKey, now: Moment) -> Result<Option<Moment>, Error> {
+        self.inner.renew(key, now).await
     }
 
     fn is_authentic(&self) -> bool {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use seawall_core::Moment;
 use tokio::sync::OnceCell;
 
 use crate::vault::open_store;
@@ -82,6 +83,14 @@ impl Store for LateStore {
 
     async fn lock(&self, key: &ObjectKey) -> Result<Lock, Error> {
         self.store().await?.lock(key).await
+    }
+
+    async fn renews(&self) -> Result<bool, Error> {
+        self.store().await?.renews().await
+    }
+
+    async fn renew(&self, key: &ObjectKey, now: Moment) -> Result<Option<Moment>, Error> {
+        self.store().await?.renew(key, now).await
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {

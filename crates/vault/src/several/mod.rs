@@ -35,7 +35,7 @@ use std::sync::{Arc, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use seawall_core::{Clock, Requests};
+use seawall_core::{Clock, Moment, Requests};
 use tokio::sync::OnceCell;
 
 use self::decide::{grace, is_trouble, representative};
@@ -369,9 +369,31 @@ impl Store for SeveralStore {
         let mut all = Lock::default();
         for i in self.shared.in_step() {
             let one = self.shared.store(i).lock(key).await?;
-            all = Lock { until: all.until.max(one.until), held: all.held || one.held };
+            all = all.with(one);
         }
         Ok(all)
+    }
+
+    async fn renews(&self) -> Result<bool, Error> {
+        self.ready().await?;
+        for i in self.shared.in_step() {
+            if self.shared.store(i).renews().await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Renews in each vault that asks for it. The lock that ends first counts.
+    async fn renew(&self, key: &ObjectKey, now: Moment) -> Result<Option<Moment>, Error> {
+        self.ready().await?;
+        let mut first: Option<Moment> = None;
+        for i in self.shared.in_step() {
+            if let Some(end) = self.shared.store(i).renew(key, now).await? {
+                first = Some(first.map_or(end, |first| first.min(end)));
+            }
+        }
+        Ok(first)
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {

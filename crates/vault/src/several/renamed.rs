@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use seawall_core::Requests;
+use seawall_core::{Moment, Requests};
 
 use super::MemberState;
 use crate::{
@@ -148,6 +148,14 @@ impl Store for RenamedStore {
 
     async fn lock(&self, key: &ObjectKey) -> Result<Lock, Error> {
         self.inner.lock(&self.renames.inward(key)?).await
+    }
+
+    async fn renews(&self) -> Result<bool, Error> {
+        self.inner.renews().await
+    }
+
+    async fn renew(&self, key: &ObjectKey, now: Moment) -> Result<Option<Moment>, Error> {
+        self.inner.renew(&self.renames.inward(key)?, now).await
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {

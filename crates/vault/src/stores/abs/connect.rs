@@ -178,7 +178,7 @@ impl AbsStore {
         let url = settings.url();
         let account = account(settings, environment);
         let address = address(settings.endpoint.as_deref(), account.as_deref())?;
-        let trust = Trust { everyone: settings.skip_verify, bundle: None, tls: settings.tls.clone() };
+        let trust = Trust::of(settings.skip_verify, settings.ca_file.as_ref(), &settings.tls);
         let transport = HttpTransporter::new(Transport {
             inner: ReqwestTransport::new(policy.connections.client(&trust, &url)?),
             attempt: policy.attempt,

@@ -24,6 +24,8 @@ pub struct AbsSettings {
     pub sas_token: Option<Secret>,
     /// The server with its scheme, for anything but Azure itself; the account's name may be its path.
     pub endpoint: Option<String>,
+    /// A file with certificate authorities that are trusted beside the system's.
+    pub ca_file: Option<String>,
     /// Take any certificate.
     pub skip_verify: bool,
     /// Trusted authorities and a client certificate.
@@ -42,6 +44,7 @@ pub(crate) const NAMES: &[&str] = &[
     "account-key-file",
     "account-name",
     "bucket",
+    "ca-file",
     "concurrency",
     "endpoint",
     "part-size",
@@ -67,6 +70,7 @@ impl PlaceSettings for AbsSettings {
             // As portals show it: with the `?` of a query.
             "sas-token" => self.sas_token = text().map(|text| Secret::new(text.trim_start_matches('?'))),
             "endpoint" => self.endpoint = if value.is_empty() { None } else { Some(endpoint(value)?) },
+            "ca-file" => self.ca_file = text(),
             "skip-verify" => self.skip_verify = boolean(&name, value)?,
             "part-size" => self.part_size = Some(part_size(value)?),
             "concurrency" => self.concurrency = Some(concurrency(value)?),
@@ -78,6 +82,7 @@ impl PlaceSettings for AbsSettings {
     fn is_set(&self, name: &str) -> bool {
         match name {
             "account-name" => self.account.is_some(),
+            "ca-file" => self.ca_file.is_some(),
             "account-key" | "account-key-file" | "sas-token" => {
                 self.account_key.is_some() || self.account_key_file.is_some() || self.sas_token.is_some()
             }

@@ -1,9 +1,11 @@
 //! From settings to a store: a connection of S3 under the name of B2.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use opendal_core::Operator;
+use seawall_core::Moment;
 
 use super::B2Store;
 use super::settings::B2Settings;
@@ -11,7 +13,7 @@ use crate::stores::cloud::Reach;
 use crate::stores::cloud::reason::Reason;
 use crate::stores::s3::connect::Connection;
 use crate::text::wrong;
-use crate::{Abilities, Environment, Error, Lock, PlaceSettings, Policy, Protection, Scheme};
+use crate::{Abilities, Environment, Error, Lock, LockMode, PlaceSettings, Policy, Protection, Scheme};
 
 /// A bucket of B2.
 pub struct Backblaze(Connection);
@@ -52,6 +54,14 @@ impl Reach for Backblaze {
 
     async fn lock(&self, name: &str, version: Option<&str>) -> Result<Lock, Error> {
         self.0.lock(name, version).await
+    }
+
+    fn keeps_locked(&self) -> Option<Duration> {
+        self.0.keeps_locked()
+    }
+
+    async fn set_lock(&self, name: &str, lock: (LockMode, Moment)) -> Result<(), Error> {
+        self.0.set_lock(name, lock).await
     }
 }
 

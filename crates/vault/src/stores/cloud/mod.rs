@@ -17,6 +17,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -30,8 +31,8 @@ use self::classify::classify;
 use self::reason::Reason;
 use crate::place::shown;
 use crate::{
-    Abilities, Body, Condition, Digest, Entry, Error, Lock, Meta, Multipart, ObjectKey, Page, Prefix, Protection,
-    PutOptions, Scheme, Store, Tag,
+    Abilities, Body, Condition, Digest, Entry, Error, Lock, LockMode, Meta, Multipart, ObjectKey, Page, Prefix,
+    Protection, PutOptions, Scheme, Store, Tag,
 };
 
 /// The names of a page of a service whose listings can't begin behind a name: there, each page reads all names before it.
@@ -104,6 +105,16 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
     /// The lock of an object, or of one version of it, by its name below the root.
     async fn lock(&self, _name: &str, _version: Option<&str>) -> Result<Lock, Error> {
         Ok(Lock::default())
+    }
+
+    /// For how long the settings ask that what is needed stays locked.
+    fn keeps_locked(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Gives an object another lock, by its name below the root.
+    async fn set_lock(&self, _name: &str, _lock: (LockMode, Moment)) -> Result<(), Error> {
+        Ok(())
     }
 }
 
@@ -309,6 +320,19 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
 
     async fn lock(&self, key: &ObjectKey) -> Result<Lock, Error> {
         self.reach.lock(&self.at(key.as_str()), None).await
+    }
+
+    async fn renews(&self) -> Result<bool, Error> {
+        Ok(self.reach.keeps_locked().is_some())
+    }
+
+    async fn renew(&self, key: &ObjectKey, now: Moment) -> Result<Option<Moment>, Error> {
+        let Some(keep) = self.reach.keeps_locked() else { return Ok(None) };
+        let name = self.at(key.as_str());
+        let before = self.reach.lock(&name, None).await?;
+        let Some(lock) = before.renewed(keep, now) else { return Ok(before.until) };
+        self.reach.set_lock(&name, lock).await?;
+        Ok(Some(lock.1))
     }
 
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {

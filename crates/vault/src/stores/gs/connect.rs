@@ -102,7 +102,7 @@ impl GsStore {
         settings.check()?;
         let url = settings.url();
         let endpoint = server(settings, environment)?;
-        let trust = Trust { everyone: settings.skip_verify, bundle: None, tls: Tls::default() };
+        let trust = Trust::of(settings.skip_verify, settings.ca_file.as_ref(), &Tls::default());
         let transport = HttpTransporter::new(Transport {
             inner: ReqwestTransport::new(policy.connections.client(&trust, &url)?),
             attempt: policy.attempt,

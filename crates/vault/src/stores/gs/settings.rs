@@ -20,13 +20,15 @@ pub struct GsSettings {
     pub credentials: Option<Secret>,
     /// The storage class of new objects.
     pub storage_class: Option<String>,
+    /// A file with certificate authorities that are trusted beside the system's.
+    pub ca_file: Option<String>,
     /// Take any certificate.
     pub skip_verify: bool,
 }
 
 /// All names that `set` takes.
 pub(crate) const NAMES: &[&str] =
-    &["bucket", "credentials", "credentials-file", "endpoint", "path", "skip-verify", "storage-class"];
+    &["bucket", "ca-file", "credentials", "credentials-file", "endpoint", "path", "skip-verify", "storage-class"];
 
 impl PlaceSettings for GsSettings {
     fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
@@ -43,6 +45,7 @@ impl PlaceSettings for GsSettings {
             "credentials" => self.credentials = text().map(Secret::new),
             "credentials-file" => self.credentials_file = text(),
             "storage-class" => self.storage_class = text(),
+            "ca-file" => self.ca_file = text(),
             "skip-verify" => self.skip_verify = boolean(&name, value)?,
             _ => return Err(unknown("setting", &name, NAMES)),
         }
@@ -54,6 +57,7 @@ impl PlaceSettings for GsSettings {
             "credentials" | "credentials-file" => self.credentials.is_some() || self.credentials_file.is_some(),
             "endpoint" => self.endpoint.is_some(),
             "storage-class" => self.storage_class.is_some(),
+            "ca-file" => self.ca_file.is_some(),
             _ => false,
         }
     }

@@ -90,7 +90,7 @@ impl OssStore {
     pub async fn connect(settings: &OssSettings, environment: &Environment, policy: &Policy) -> Result<Self, Error> {
         settings.check()?;
         let (url, server, reason) = (settings.url(), settings.server(), Reason::default());
-        let trust = Trust { everyone: settings.skip_verify, bundle: None, tls: Tls::default() };
+        let trust = Trust::of(settings.skip_verify, settings.ca_file.as_ref(), &Tls::default());
         let client = policy.connections.client(&trust, &url)?;
         let transport = || Transport {
             inner: ReqwestTransport::new(client.clone()),

@@ -26,6 +26,8 @@ pub struct OssSettings {
     pub secret_access_key: Option<Secret>,
     /// Token of temporary keys.
     pub session_token: Option<Secret>,
+    /// A file with certificate authorities that are trusted beside the system's.
+    pub ca_file: Option<String>,
     /// Take any certificate.
     pub skip_verify: bool,
     /// Size of the parts of streamed uploads.
@@ -38,6 +40,7 @@ pub struct OssSettings {
 pub(crate) const NAMES: &[&str] = &[
     "access-key-id",
     "bucket",
+    "ca-file",
     "concurrency",
     "endpoint",
     "part-size",
@@ -92,6 +95,7 @@ impl PlaceSettings for OssSettings {
             "access-key-id" => self.access_key_id = secret(),
             "secret-access-key" => self.secret_access_key = secret(),
             "session-token" => self.session_token = secret(),
+            "ca-file" => self.ca_file = text(),
             "skip-verify" => self.skip_verify = boolean(&name, value)?,
             "part-size" => self.part_size = Some(part_size(value)?),
             "concurrency" => self.concurrency = Some(concurrency(value)?),
@@ -103,6 +107,7 @@ impl PlaceSettings for OssSettings {
     fn is_set(&self, name: &str) -> bool {
         match name {
             "access-key-id" | "secret-access-key" | "session-token" => self.access_key_id.is_some(),
+            "ca-file" => self.ca_file.is_some(),
             "concurrency" => self.concurrency.is_some(),
             "endpoint" => self.endpoint.is_some(),
             "part-size" => self.part_size.is_some(),

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use base64::Engine;
@@ -31,7 +32,7 @@ use crate::stores::cloud::reason::Reason;
 use crate::stores::cloud::transport::{self, Transport};
 use crate::stores::cloud::{Reach, unbuffered};
 use crate::text::wrong;
-use crate::{Abilities, Environment, Error, Lock, PlaceSettings, Policy, Protection, Scheme, Store};
+use crate::{Abilities, Environment, Error, Lock, LockMode, PlaceSettings, Policy, Protection, Scheme, Store};
 
 /// The variable that names a file of further authorities.
 const BUNDLE: &str = "AWS_CA_BUNDLE";
@@ -139,6 +140,15 @@ impl Reach for Connection {
         let (name, object) = (format!("{}{name}", self.root()), format!("{}/{name}", self.url));
         protection::of_object(self.requests().await?, &name, version, &object).await
     }
+
+    fn keeps_locked(&self) -> Option<Duration> {
+        self.settings.object_lock_keep
+    }
+
+    async fn set_lock(&self, name: &str, lock: (LockMode, Moment)) -> Result<(), Error> {
+        let (name, object) = (format!("{}{name}", self.root()), format!("{}/{name}", self.url));
+        protection::set_lock(self.requests().await?, &name, lock, &object).await
+    }
 }
 
 impl Connection {
@@ -201,8 +211,8 @@ impl Connection {
         url: &str,
     ) -> Result<Self, Error> {
         let decided = decide(settings, environment)?;
-        let bundle = environment.get(BUNDLE).map(|path| (BUNDLE, path.to_owned()));
-        let trust = Trust { everyone: settings.skip_verify, bundle, tls: settings.tls.clone() };
+        let mut trust = Trust::of(settings.skip_verify, settings.ca_file.as_ref(), &settings.tls);
+        trust.bundle = trust.bundle.or_else(|| environment.get(BUNDLE).map(|path| (BUNDLE, path.to_owned())));
         let transport = HttpTransporter::new(Transport {
             inner: ReqwestTransport::new(policy.connections.client(&trust, url)?),
             attempt: policy.attempt,

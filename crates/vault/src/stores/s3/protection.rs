@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, Method, StatusCode};
+use md5::{Digest as _, Md5};
 use seawall_core::Moment;
 
 use super::requests::{Answer, Requests, element};
@@ -72,7 +75,31 @@ fn lock(headers: &HeaderMap) -> Lock {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let until: Option<Moment> = text("x-amz-object-lock-retain-until-date").and_then(|text| text.parse().ok());
     let mode = text("x-amz-object-lock-mode").and_then(LockMode::named);
-    Lock { until: until.filter(|_| mode.is_some()), held: text("x-amz-object-lock-legal-hold") == Some("ON") }
+    let held = text("x-amz-object-lock-legal-hold") == Some("ON");
+    Lock { until: until.filter(|_| mode.is_some()), mode, held }
+}
+
+/// Gives an object with this name in the bucket another lock, which ends later (PutObjectRetention).
+pub(super) async fn set_lock(
+    requests: &Requests,
+    name: &str,
+    (mode, until): (LockMode, Moment),
+    object: &str,
+) -> Result<(), Error> {
+    let body = retention(mode, until);
+    // S3 refuses this request without a checksum of its body.
+    let headers = [("content-md5", STANDARD.encode(Md5::digest(&body)))];
+    let answer = requests.send(Method::PUT, Some(name), &[("retention", "")], &headers, body.into_bytes()).await?;
+    if answer.status.is_success() { Ok(()) } else { Err(answer.refusal(object)) }
+}
+
+/// The document that asks for a lock. Its end is in whole seconds, rounded up.
+fn retention(mode: LockMode, until: Moment) -> String {
+    let until = Moment::from_millis(until.as_millis().saturating_add(999).div_euclid(1000).saturating_mul(1000));
+    format!(
+        "<Retention xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Mode>{}</Mode><RetainUntilDate>{until}</RetainUntilDate></Retention>",
+        mode.name(),
+    )
 }
 
 #[cfg(test)]
@@ -104,13 +131,23 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_is_asked_for_in_whole_seconds() {
+        for (at, end) in [(1_000, "1970-01-01T00:00:01"), (1_001, "1970-01-01T00:00:02"), (0, "1970-01-01T00:00:00")] {
+            let body = retention(LockMode::Compliance, Moment::from_millis(at));
+            assert!(body.contains("<Mode>COMPLIANCE</Mode>"), "{body}");
+            assert!(body.contains(&format!("<RetainUntilDate>{end}")), "{body}");
+        }
+    }
+
+    #[test]
     fn locks_in_headers() {
         let at = Moment::from_millis(1_000);
+        let locked = |until, mode| Lock { until, mode: Some(mode), held: false };
         for (mode, until, hold, expected) in [
-            ("COMPLIANCE", "1970-01-01T00:00:01Z", "", Lock { until: Some(at), held: false }),
-            ("GOVERNANCE", "1970-01-01T00:00:01.000Z", "OFF", Lock { until: Some(at), held: false }),
-            ("", "1970-01-01T00:00:01Z", "ON", Lock { until: None, held: true }),
-            ("COMPLIANCE", "tomorrow", "", Lock::default()),
+            ("COMPLIANCE", "1970-01-01T00:00:01Z", "", locked(Some(at), LockMode::Compliance)),
+            ("GOVERNANCE", "1970-01-01T00:00:01.000Z", "OFF", locked(Some(at), LockMode::Governance)),
+            ("", "1970-01-01T00:00:01Z", "ON", Lock { held: true, ..Lock::default() }),
+            ("COMPLIANCE", "tomorrow", "", locked(None, LockMode::Compliance)),
             ("", "", "", Lock::default()),
         ] {
             let mut headers = HeaderMap::new();

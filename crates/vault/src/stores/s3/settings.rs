@@ -1,7 +1,9 @@
 //! The settings of an S3 place. URL queries and configuration keys both end here, so each setting has one name, one
 //! reader and one default.
 
-use seawall_core::Moment;
+use std::time::Duration;
+
+use seawall_core::{Moment, parse_duration};
 
 use crate::stores::cloud::endpoint::{endpoint, host_of, is_private};
 use crate::stores::cloud::limits::{concurrency, part_size};
@@ -35,6 +37,8 @@ pub struct S3Settings {
     pub profile: Option<String>,
     /// Bucket in the path (`true`) or in the host name.
     pub force_path_style: Option<bool>,
+    /// A file with certificate authorities that are trusted beside the system's.
+    pub ca_file: Option<String>,
     /// Take any certificate.
     pub skip_verify: bool,
     /// Trusted authorities and a client certificate.
@@ -45,6 +49,8 @@ pub struct S3Settings {
     pub checksums: Option<bool>,
     /// The storage class of new objects.
     pub storage_class: Option<String>,
+    /// How long the objects that the newest point needs stay locked from now on, at least.
+    pub object_lock_keep: Option<Duration>,
     /// Size of the parts of streamed uploads.
     pub part_size: Option<usize>,
     /// Parts of one streamed upload in flight.
@@ -61,15 +67,23 @@ pub struct S3Settings {
     pub as_stored_at: Option<Moment>,
 }
 
+/// The unit of Object Lock.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// S3's own bound, a hundred years.
+const LONGEST_LOCK: Duration = Duration::from_secs(36_500 * 24 * 3600);
+
 /// All names that `set` takes.
 pub(crate) const NAMES: &[&str] = &[
     "access-key-id",
     "access-key-id-file",
     "bucket",
+    "ca-file",
     "checksums",
     "concurrency",
     "endpoint",
     "force-path-style",
+    "object-lock-keep",
     "part-size",
     "path",
     "profile",
@@ -113,12 +127,14 @@ impl PlaceSettings for S3Settings {
             "secret-access-key-file" => self.secret_access_key_file = text(),
             "profile" => self.profile = text(),
             "force-path-style" => self.force_path_style = Some(boolean(&name, value)?),
+            "ca-file" => self.ca_file = text(),
             "skip-verify" => self.skip_verify = boolean(&name, value)?,
             "checksums" => self.checksums = Some(boolean(&name, value)?),
             // Our checksums do what these settings ask for.
             "put-object-content-md5" | "require-content-md5" => drop(boolean(&name, value)?),
             "sign-payload" | "sign-accept-encoding" => drop(boolean(&name, value)?),
             "storage-class" => self.storage_class = text(),
+            "object-lock-keep" => self.object_lock_keep = Some(lock_span(value)?),
             "part-size" => self.part_size = Some(part_size(value)?),
             "concurrency" => self.concurrency = Some(concurrency(value)?),
             "sse-customer-algorithm" => self.sse_customer_algorithm = text(),
@@ -139,10 +155,12 @@ impl PlaceSettings for S3Settings {
             | "secret-access-key-file"
             | "session-token"
             | "profile" => self.access_key_id.is_some() || self.access_key_id_file.is_some() || self.profile.is_some(),
+            "ca-file" => self.ca_file.is_some(),
             "checksums" => self.checksums.is_some(),
             "concurrency" => self.concurrency.is_some(),
             "endpoint" => self.endpoint.is_some(),
             "force-path-style" => self.force_path_style.is_some(),
+            "object-lock-keep" => self.object_lock_keep.is_some(),
             "part-size" => self.part_size.is_some(),
             "region" => self.region.is_some(),
             "sse-customer-algorithm" => self.sse_customer_algorithm.is_some(),
@@ -209,6 +227,16 @@ impl PlaceSettings for S3Settings {
     }
 }
 
+/// Reads how long a lock lasts.
+fn lock_span(value: &str) -> Result<Duration, Error> {
+    let next = "write a time such as 30d";
+    let found = parse_duration(value).ok_or_else(|| wrong("object-lock-keep", "this is no time", next))?;
+    if found < DAY || found > LONGEST_LOCK {
+        return Err(wrong("object-lock-keep", "it is not between 1d and 36500d", next));
+    }
+    Ok(found)
+}
+
 /// Completes an endpoint. Behind the server may stand a path, as Supabase has it.
 fn server(value: &str) -> Result<String, Error> {
     let (scheme, rest) = value.split_once("://").map_or(("", value), |(scheme, rest)| (scheme, rest));
@@ -248,12 +276,22 @@ mod tests {
         for name in NAMES {
             let value = match *name {
                 "part-size" => "6MiB",
+                "object-lock-keep" => "30d",
                 "concurrency" => "3",
                 "endpoint" => "https://h",
                 n if ["chec", "skip", "put-", "requ", "sign"].contains(&&n[..4]) || n.starts_with("force") => "true",
                 _ => "x",
             };
             assert_eq!(S3Settings::default().set(name, value), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn locks_last_for_days() {
+        for (text, days) in
+            [("30d", Some(30)), ("24h", Some(1)), ("23h", None), ("36501d", None), ("x", None), ("", None)]
+        {
+            assert_eq!(lock_span(text).ok(), days.map(|days| days * DAY), "{text}");
         }
     }
 

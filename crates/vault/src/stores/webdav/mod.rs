@@ -108,8 +108,7 @@ impl WebdavStore {
             client::authorization(username.as_deref(), shown(&password).as_deref(), shown(&token).as_deref())?;
         settings.check_privacy(authorization.is_some())?;
         let url = settings.url();
-        let bundle = settings.ca_file.clone().map(|file| ("ca-file", file));
-        let trust = Trust { everyone: settings.skip_verify, bundle, tls: Tls::default() };
+        let trust = Trust::of(settings.skip_verify, settings.ca_file.as_ref(), &Tls::default());
         let client = Client {
             http: policy.connections.client(&trust, &url)?,
             server: settings.server.clone(),
