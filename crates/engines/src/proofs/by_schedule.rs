@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Description, Failure, Level, NoProgress, Proof, Prove, When};
+use seawall_core::{Description, Failure, Kind, Level, NoProgress, Proof, Prove, When};
 use seawall_vault::Vault;
 use tokio::time::Instant;
 
@@ -48,6 +48,8 @@ impl Opener {
                     all.proofs.extend(proofs);
                     all.doubts.extend(doubts);
                 }
+                // A vault in a folder isn't there before the first object.
+                Err(failure) if failure.kind == Kind::NotFound => reached = true,
                 Err(failure) => last = Some(failure),
             }
         }
