@@ -336,7 +336,7 @@ fn postgres_by_its_name_in_the_configuration() {
          backup: {{ jobs: 2, memory: 32MiB }}\n",
         stand.place.url()
     );
-    std::fs::write(&config, text).unwrap();
+    std::fs::write(&config, &text).unwrap();
     let config = config.to_str().unwrap();
     let run = |arguments: &[&str]| stand.seawall(&[arguments, &["--config", config]].concat());
     let once = run(&["replicate", "--once", "--json"]).ok().json();
@@ -368,6 +368,21 @@ fn postgres_by_its_name_in_the_configuration() {
     let proved = run(&["verify", "shop", "--restore", "--at", &first]).ok();
     assert!(proved.stdout.contains("all as in the set"), "{proved}");
     assert_eq!(run(&["verify", "shop", "--json"]).ok().json()["findings"], Value::Array(vec![]));
+
+    // A running process proves it by itself, with an earlier set, on servers of its own.
+    std::fs::remove_dir_all(stand.place.root().join("seawall/proofs")).unwrap();
+    let by_itself = "socket: { path: s.sock }\nprove: { schedule: 0 5 1 1 *, level: engine, moments: 1 }\ndatabases:";
+    std::fs::write(config, text.replace("databases:", by_itself)).unwrap();
+    let mut seawall = Process::spawn("seawall", stand.command().args(["replicate", "--config", config]));
+    let proof = wait::until("a proof", wait::SOON * 4, || {
+        let proof = run(&["status", "--json"]).ok().json()[0]["proof"].clone();
+        proof.is_object().then_some(proof)
+    });
+    assert_eq!((&proof["engine"], &proof["faults"]), (&Value::from("postgres"), &Value::Array(vec![])), "{proof}");
+    assert_eq!(proof["level"], "content", "{proof}");
+    assert_eq!(proof["moments"].as_array().map(Vec::len), Some(1), "{proof}");
+    assert_eq!(run(&["timeline", "shop", "--json"]).ok().json()["proofs"][0], proof);
+    seawall.stop().ok();
 
     let target = server.url("then");
     run(&["restore", "shop", "--to", &target, "--at", &first]).ok();

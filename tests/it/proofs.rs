@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use seawall_tests::{Output, Random, Stand, file_name, run, seawall};
+use seawall_tests::{Output, Process, Random, Stand, file_name, run, seawall, wait};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -47,6 +47,15 @@ fn a_proof_of_sqlite_is_recorded_in_the_vault() {
     let shown = stand.seawall(&["timeline", &url]).ok();
     assert!(shown.stdout.contains("restored ") && shown.stdout.contains("level engine"), "{shown}");
     stand.seawall(&["verify", &url]).ok();
+    // Other moments too, and never for longer than may be.
+    let others = stand.seawall(&[&prove[..], &["--moments", "3"]].concat()).ok().json();
+    assert!(!others["record"]["moments"].as_array().unwrap().is_empty(), "{others}");
+    assert_eq!(others["record"]["faults"], Value::Array(Vec::new()), "{others}");
+    let late = stand.seawall(&[&prove[..], &["--within", "1ms"]].concat()).exits(1).json();
+    assert_eq!(late["error"]["code"], "proof.too-long", "{late}");
+    assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0, "the scratch folder is gone");
+    let timeline = stand.seawall(&["timeline", &url, "--json"]).ok().json();
+    assert_eq!((&timeline["proofs"][0]["inconclusive"], &timeline["proofs"][1]), (&true.into(), &others["record"]));
 
     flip_a_bit(&stand.place.object(9, 1, 1));
     let failed = stand.seawall(&prove).exits(1).json();
@@ -105,10 +114,85 @@ fn a_proof_of_lmdb_is_recorded_below_its_name() {
     let snapshot =
         snapshot.filter(|path| path.is_file()).find(|path| path.to_string_lossy().contains("__b__")).unwrap();
     let bytes = fs::read(&snapshot).unwrap();
+    // The footer is an empty member of 42 bytes: everything else reads well without it.
+    fs::write(&snapshot, &bytes[..bytes.len() - 42]).unwrap();
+    assert_eq!(called(&prove).exits(1).json()["record"]["faults"][0]["code"], "lmdb.index");
     fs::write(&snapshot, &bytes[..bytes.len() / 2]).unwrap();
     let failed = called(&prove).exits(1).json();
     let name = snapshot.file_name().unwrap().to_str().unwrap().to_owned();
     let faults = failed["record"]["faults"].as_array().unwrap();
     assert!(faults.iter().any(|fault| fault["object"].as_str().unwrap().contains(&name)), "{failed}");
     assert_eq!(called(&["timeline", "./store", "--json"]).ok().json()["proofs"][0], failed["record"]);
+}
+
+/// What `status` says of the stand's database once it fits.
+fn status_when(stand: &Stand, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    wait::until(what, wait::SOON * 4, || {
+        let status = stand.seawall(&["status", "--json"]).ok().json()[0].clone();
+        fits(&status).then_some(status)
+    })
+}
+
+#[test]
+fn a_database_is_proved_by_itself_and_a_proof_that_fails_is_an_alarm() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(200);
+    let configure = |prove: &str| {
+        let text = format!(
+            "socket: {{ path: s.sock }}\nprove: {prove}\ndatabases:\n  - path: app.db\n    vault: {}\n",
+            stand.place.url()
+        );
+        fs::write(stand.path("seawall.yml"), text).unwrap();
+    };
+    let (scratch, records) = (stand.path("scratch"), stand.place.root().join("seawall/proofs"));
+    fs::create_dir(&scratch).unwrap();
+    let yearly = format!("{{ schedule: \"H 5 1 1 *\", level: engine, within: 10m, scratch: {} }}", scratch.display());
+    configure(&yearly);
+    let begin = || Process::spawn("seawall", stand.command().arg("replicate"));
+    let count = || fs::read_dir(&records).unwrap().count();
+
+    // A stop ends a proof that is being made, here while a program of the user's runs before it.
+    let held = stand.path("held");
+    let hook = format!("{{ before-proof: 'touch {} && sleep 600', shell: true, timeout: 20m }}", held.display());
+    configure(&format!("{yearly}\nhooks: {hook}"));
+    let mut process = begin();
+    wait::until("a proof to begin", wait::SOON * 4, || held.exists().then_some(()));
+    process.stop().ok();
+    assert!(!records.exists(), "nothing is known of a proof that was stopped");
+    configure(&yearly);
+
+    // A database that was never proved is due at once.
+    let mut process = begin();
+    let proved = status_when(&stand, "a proof", |status| status["proof"].is_object());
+    let proof = &proved["proof"];
+    assert_eq!((&proof["level"], &proof["faults"]), (&"engine".into(), &Value::Array(Vec::new())), "{proved}");
+    assert!(proof["restored_bytes"].as_u64().unwrap() > 4096, "{proved}");
+    assert_eq!(stand.seawall(&["timeline", &stand.place.url(), "--json"]).ok().json()["proofs"][0], *proof);
+    assert!(stand.seawall(&["status"]).ok().stdout.contains("\napp: restored "));
+    assert_eq!((count(), fs::read_dir(&scratch).unwrap().count()), (1, 0));
+    // A process that is told so, and one that is started anew.
+    configure("false");
+    let reloaded = stand.seawall(&["config", "reload", "--json"]).ok().json();
+    assert_eq!(reloaded["settings"], serde_json::json!(["prove"]), "{reloaded}");
+    assert!(stand.seawall(&["status", "--json"]).ok().json()[0]["proof"].is_null());
+    process.stop().ok();
+    configure(&yearly);
+    let mut process = begin();
+    let again = status_when(&stand, "the record", |status| status["proof"].is_object());
+    assert_eq!((&again["proof"], count()), (proof, 1), "it isn't due again");
+    process.stop().ok();
+
+    // A vault without records, in which every object is damaged.
+    fs::remove_dir_all(&records).unwrap();
+    let levels = (0..=9).map(|level| stand.place.level(level)).filter(|level| level.is_dir());
+    for object in levels.flat_map(|level| fs::read_dir(level).unwrap()) {
+        flip_a_bit(&object.unwrap().path());
+    }
+    let mut process = begin();
+    let failed = status_when(&stand, "a failed proof", |status| status["proof"].is_object());
+    let alarms = failed["alarms"].as_array().unwrap();
+    assert!(alarms.iter().any(|alarm| alarm["code"] == "alarm.proof-failed"), "{failed}");
+    stand.seawall(&["status", "--check"]).exits(1);
+    process.stop().ok();
 }

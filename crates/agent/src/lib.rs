@@ -7,6 +7,7 @@
 //! - `process`: one run of the whole process, with signals, the program that it may run, and its log;
 //! - `opening`: engines whose vault is away are opened again;
 //! - `fleet`: the databases of a process; `folders` and the `control` socket change it, and `lease` gives them turns;
+//! - `proving`: databases are proved by their schedules;
 //! - `reload`: the configuration is read again;
 //! - `services`: metrics, MCP, heartbeats and notifications tell of the fleet; `http` serves them;
 //! - `in_step`: Lightning Stream's commands.
@@ -20,6 +21,7 @@ mod in_step;
 mod lease;
 mod opening;
 mod process;
+mod proving;
 mod reload;
 mod services;
 #[cfg(test)]
@@ -34,7 +36,7 @@ pub use process::signals::{Signals, Stop};
 pub use process::{Also, Outcome};
 pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
 pub use seawall_engines::catalog;
-pub use seawall_engines::proofs::{ProofOrder, Proofs, Recorded};
+pub use seawall_engines::proofs::{MOST_MOMENTS, ProofOrder, Proofs, Recorded, TOO_LONG, first_fault, sets};
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};
 pub use seawall_engines::{

@@ -22,6 +22,7 @@ mod proof;
 mod shutdown;
 mod status;
 mod steady;
+mod text;
 
 pub use abilities::{Digests, Engine, Files, History, Maintain, Pins, Protect, Prove, Rollback, Standby};
 pub use activity::{Activity, Figures, LEVELS, Requests, Tally, Work};
@@ -41,3 +42,4 @@ pub use proof::{Checked, Fault, Level, Proof, ProofRequest};
 pub use shutdown::Shutdown;
 pub use status::{LastError, Limit, Phase, RENEWED_LOCKS, Status, VaultStatus};
 pub use steady::Steady;
+pub use text::is_visible;

@@ -79,8 +79,16 @@ pub struct Proof {
     pub fresh_bytes: u64,
     /// Size of what was restored, in bytes.
     pub restored_bytes: u64,
+    /// Other points of the timeline that were restored and checked in the same way. The time of the restore and the size
+    /// are those of `point`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<Point>,
     /// Everything that is wrong. Empty is a proof; anything else is a failed one.
     pub faults: Vec<Fault>,
+    /// Whether the proof couldn't be made, or was ended before it was done. Then its fault says why, and it says nothing
+    /// about the vault's objects.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inconclusive: bool,
     /// Questions that the proof can't answer, each one sentence without a full stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
@@ -91,7 +99,7 @@ pub struct Proof {
 impl Proof {
     /// Whether the restore was done and everything that was asked for is right.
     pub fn holds(&self) -> bool {
-        self.faults.is_empty() && self.point.is_some()
+        self.faults.is_empty() && self.point.is_some() && !self.inconclusive
     }
 }
 
@@ -110,6 +118,8 @@ pub struct ProofRequest {
     pub level: Level,
     /// An empty folder that the caller removes afterwards.
     pub scratch: PathBuf,
+    /// Bytes that must stay free on its disk.
+    pub spare: u64,
 }
 
 impl ProofRequest {
@@ -119,14 +129,17 @@ impl ProofRequest {
     /// # Errors
     /// `proof.no-room`.
     pub fn admit(&self, free: Option<u64>, needed: u64) -> Result<(), Failure> {
-        match free.filter(|free| *free < needed) {
+        match free.filter(|free| *free < needed.saturating_add(self.spare)) {
             None => Ok(()),
             Some(free) => Err(Failure::new(
                 Kind::Unavailable,
                 "proof.no-room",
                 self.scratch.display().to_string(),
-                format!("about {needed} bytes are needed and {free} are free"),
-                "free some space, or name a folder on another disk with --scratch",
+                match self.spare {
+                    0 => format!("about {needed} bytes are needed and {free} are free"),
+                    spare => format!("about {needed} bytes are needed, {free} are free, and {spare} must stay free"),
+                },
+                "free some space, or name a folder on another disk with --scratch, or prove.scratch",
             )),
         }
     }
@@ -151,6 +164,8 @@ pub struct Checked {
     pub doubts: Vec<String>,
     /// The highest level at which the vault's objects let the engine check. A doubt says why, where it isn't the highest.
     pub reachable: Level,
+    /// Other points that were restored and checked as well.
+    pub moments: Vec<Point>,
 }
 
 impl Checked {
@@ -160,6 +175,23 @@ impl Checked {
             self.faults.push(fault);
         }
     }
+
+    /// Adds what was found at another point. The time of the restore and the size stay those of the first.
+    pub fn add(&mut self, other: Self) {
+        let Self { point, restore_ms: _, objects, read_bytes, restored_bytes: _, faults, doubts, reachable, moments } =
+            other;
+        self.objects = self.objects.saturating_add(objects);
+        self.read_bytes = self.read_bytes.saturating_add(read_bytes);
+        self.reachable = self.reachable.min(reachable);
+        faults.into_iter().for_each(|fault| self.fault(fault));
+        for doubt in doubts {
+            if !self.doubts.contains(&doubt) {
+                self.doubts.push(doubt);
+            }
+        }
+        self.moments.extend(point);
+        self.moments.extend(moments);
+    }
 }
 
 #[cfg(test)]
@@ -168,13 +200,47 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_refused() {
-        let request = ProofRequest { when: When::Latest, level: Level::Content, scratch: "/scratch".into() };
-        for (free, needed, refused) in [(None, 9, false), (Some(9), 9, false), (Some(8), 9, true), (Some(0), 0, false)]
-        {
-            let found = request.admit(free, needed).err();
-            assert_eq!(found.is_some(), refused, "{free:?} {needed}");
+        let request =
+            |spare| ProofRequest { when: When::Latest, level: Level::Content, scratch: "/scratch".into(), spare };
+        for (free, needed, spare, refused) in [
+            (None, 9, 0, false),
+            (Some(9), 9, 0, false),
+            (Some(8), 9, 0, true),
+            (Some(0), 0, 0, false),
+            (Some(10), 9, 1, false),
+            (Some(9), 9, 1, true),
+            (Some(9), u64::MAX, 1, true),
+        ] {
+            let found = request(spare).admit(free, needed).err();
+            assert_eq!(found.is_some(), refused, "{free:?} {needed} {spare}");
             assert!(found.is_none_or(|failure| failure.code == "proof.no-room" && failure.object == "/scratch"));
         }
+    }
+
+    #[test]
+    fn another_point_adds_what_was_found_there() {
+        let fault = |object: &str| Fault { code: "x.y".into(), object: object.into(), cause: "it is cut".into() };
+        let point = |position: &str| Point { position: position.into(), moment: Moment::from_millis(1) };
+        let first = Checked {
+            point: Some(point("2")),
+            restore_ms: 5,
+            objects: 2,
+            restored_bytes: 9,
+            faults: vec![fault("a")],
+            doubts: vec!["d".into()],
+            ..Checked::default()
+        };
+        let mut both = first.clone();
+        both.add(Checked {
+            point: Some(point("1")),
+            restored_bytes: 4,
+            reachable: Level::Engine,
+            faults: vec![fault("a"), fault("b")],
+            ..first.clone()
+        });
+        assert_eq!((both.point, both.restore_ms, both.restored_bytes), (first.point, 5, 9));
+        assert_eq!((both.objects, both.reachable, both.moments), (4, Level::Engine, vec![point("1")]));
+        assert_eq!((both.faults, both.doubts), (vec![fault("a"), fault("b")], first.doubts));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::backups::{self, ServerConfig};
 use crate::encryption::{self, Encryption};
 use crate::hooks::{About, Hooks};
 use crate::lmdb::{self, LmdbConfig};
+use crate::proofs::Proving;
 use crate::server::ServerUrl;
 use crate::several::BesideConfig;
 use crate::sqlite::SqliteConfig;
@@ -39,6 +40,8 @@ pub struct DatabaseConfig {
     pub hooks: Arc<Hooks>,
     /// Where its alarms begin, and how severe they are. Databases with the same limits share them.
     pub alarms: Arc<Limits>,
+    /// When it is proved, and how; `None` if it isn't proved by itself.
+    pub prove: Option<Arc<Proving>>,
     /// Its engine, with the settings that only that engine has.
     pub engine: EngineConfig,
     /// The line it begins on.
@@ -112,12 +115,14 @@ impl DatabaseConfig {
             lease: None,
             hooks: Arc::default(),
             alarms: Arc::default(),
+            prove: None,
             engine,
             line: 0,
         }
     }
 
-    /// Whether both are protected in the same way. Their lines in the file may differ, and the limits of their alarms.
+    /// Whether both are protected in the same way. Their lines in the file may differ, the limits of their alarms, and when they
+    /// are proved.
     pub fn is_like(&self, other: &Self) -> bool {
         let Self {
             name,
@@ -129,6 +134,7 @@ impl DatabaseConfig {
             lease,
             hooks,
             alarms: _,
+            prove: _,
             engine,
             line: _,
         } = self;

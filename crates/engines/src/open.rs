@@ -44,7 +44,7 @@ pub struct Opener {
     /// Whether this process is the one that protects, and so notes which of several vaults are behind.
     protects: bool,
     /// The owner's keys, for vaults that are encrypted.
-    owner_keys: Owner,
+    owner_keys: Arc<Owner>,
 }
 
 impl Opener {
@@ -63,7 +63,21 @@ impl Opener {
             hostname: String::new(),
             state: None,
             protects: false,
-            owner_keys: Owner::default(),
+            owner_keys: Arc::default(),
+        }
+    }
+
+    /// An opener for work that is done beside the protection, with `jobs` threads, in a runtime of its own: it shares no connection.
+    #[must_use]
+    pub fn apart(&self, jobs: usize) -> Self {
+        Self {
+            policy: Policy { connections: Policy::default().connections, ..self.policy.clone() },
+            handles: self.handles.clone(),
+            owner: self.owner.clone(),
+            hostname: self.hostname.clone(),
+            state: self.state.clone(),
+            owner_keys: self.owner_keys.clone(),
+            ..Self::new(self.environment.clone(), jobs)
         }
     }
 
@@ -97,7 +111,7 @@ impl Opener {
     /// # Errors
     /// When the file holds no keys.
     pub fn identify(&mut self, file: Option<&Path>, asked: bool, prompt: Arc<dyn Prompt>) -> Result<(), Failure> {
-        self.owner_keys = Owner::new(file, asked, prompt)?;
+        self.owner_keys = Arc::new(Owner::new(file, asked, prompt)?);
         Ok(())
     }
 
@@ -305,7 +319,7 @@ impl Opener {
     }
 
     /// The vaults of a database as one.
-    async fn vault_of(&self, database: &DatabaseConfig) -> Result<Vault, Failure> {
+    pub(crate) async fn vault_of(&self, database: &DatabaseConfig) -> Result<Vault, Failure> {
         if let (Some(encryption), EngineConfig::Sqlite(config)) = (&database.encryption, &database.engine)
             && encryption.identity.is_none()
             && !sqlite::bases_come_in_time(config)

@@ -3,12 +3,13 @@
 //! The rooms: `watch` (events of files and folders, with a sweep for lost ones), `links` (which links lead to a
 //! file), `folder` (the folder of a path), `lock` (one process for each thing), `space` (how much can be written),
 //! `private` (a folder for one process and its work), `apart` (a server that is started for a proof, and kept apart), `program`
-//! (a program that the user named, with a time limit).
+//! (a program that the user named, with a time limit), `priority` (work that gives way to everything else).
 
 mod apart;
 mod folder;
 mod links;
 mod lock;
+mod priority;
 mod private;
 mod program;
 mod space;
@@ -18,6 +19,7 @@ pub use apart::{Apart, Bounds, Folder, Took, User, machine_memory};
 pub use folder::folder_of;
 pub use links::links_on;
 pub use lock::{is_locked, lock};
+pub use priority::give_way;
 pub use private::PrivateFolder;
 pub use program::{Run, Unsuccessful, run as run_program};
 pub use space::free_space;

@@ -488,7 +488,10 @@ impl Lmdb {
         }
         if request.level >= Level::Engine {
             let (path, env) = (order.output.clone(), options.env.clone());
-            match blocking(move || rehearsal::walk(&path, &env)).await {
+            // The walk may take long: it ends if the proof is given up.
+            let ending = rehearsal::EndOnDrop::default();
+            let ended = ending.ended();
+            match blocking(move || rehearsal::walk(&path, &env, &ended)).await {
                 Ok(faults) => faults.into_iter().for_each(|fault| checked.fault(fault)),
                 Err(error) => checked.fault(fault(error.into())?),
             }

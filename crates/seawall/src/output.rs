@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::Write as _;
 
-use seawall_core::Failure;
+use seawall_core::{Failure, is_visible};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ impl Output {
         }
         let text = match json {
             true if self.json.is_null() => String::new(),
-            true => format!("{:#}\n", self.json),
+            true => escaped(&format!("{:#}\n", self.json)),
             false => shown(&self.text).into_owned(),
         };
         let mut out = std::io::stdout().lock();
@@ -62,19 +62,25 @@ pub(crate) fn to_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_else(|error| json!({ "error": error.to_string() }))
 }
 
-/// Whether a terminal shows a character and does nothing else.
-pub(crate) fn stays_in_its_place(c: char) -> bool {
-    match c {
-        // Marks that change the direction of letters, and ends of lines that aren't.
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
-        c => !c.is_control(),
+/// A JSON text in which every character that a reader doesn't see in its place is escaped: outside of strings it has only spaces
+/// and ends of lines. A parser reads the same values.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || is_visible(c) {
+            text.push(c);
+        } else {
+            // JSON escapes units of UTF-16.
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+        }
     }
+    text
 }
 
 /// A text that is safe for a terminal. Characters that move the cursor, change the title or reverse the text are
 /// escaped as in a string. Names may come from anyone.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| matches!(c, '\n' | '\t') || stays_in_its_place(c);
+    let is_plain = |c: char| matches!(c, '\n' | '\t') || is_visible(c);
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }
@@ -114,7 +120,7 @@ pub(crate) fn print_failure(failure: &Failure, json: bool) {
     if !json {
         return complain(&failure_text(failure));
     }
-    let document = format!("{:#}\n", json!({ "error": failure }));
+    let document = escaped(&format!("{:#}\n", json!({ "error": failure })));
     // If standard output is closed, the exit code still reports the failure.
     drop(std::io::stdout().lock().write_all(document.as_bytes()));
 }
@@ -137,11 +143,21 @@ mod tests {
             ("\u{1b}]0;title\u{7}", "\\u{1b}]0;title\\u{7}"),
             ("a\rb\u{9b}2J\u{7f}", "a\\rb\\u{9b}2J\\u{7f}"),
             ("abc\u{202e}txt", "abc\\u{202e}txt"),
+            ("abc\u{200b}txt\u{feff}", "abc\\u{200b}txt\\u{feff}"),
         ] {
             assert_eq!(shown(text), expected);
         }
         let failure = Failure::new(Kind::NotFound, "c", "a\nerror[x]: b", "cause", "next");
         assert_eq!(failure_text(&failure), "error[c]: a\\nerror[x]: b: cause\nnext: next\n");
+    }
+
+    #[test]
+    fn json_shows_no_character_that_is_not_seen() {
+        let value = json!({ "a\u{200b}": "x\u{202e}y\u{1b}\u{e0041}\n\u{e4}" });
+        let text = escaped(&format!("{value:#}\n"));
+        assert!(text.chars().all(|c| c == '\n' || is_visible(c)), "{text:?}");
+        assert!(text.contains("\\u202e") && text.contains("\\udb40\\udc41") && text.contains('\u{e4}'), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), value);
     }
 
     #[test]

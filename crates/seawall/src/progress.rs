@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use seawall_core::{NoProgress, Progress};
+use seawall_core::{NoProgress, Progress, is_visible};
 use tokio::time::Instant;
 
 use crate::edge::Edge;
-use crate::output::stays_in_its_place;
 use crate::table;
 
 /// The line of a stage with a known size, and of a stage without one.
@@ -148,7 +147,7 @@ fn lines(parts: &BTreeMap<String, Part>, now: Instant) -> String {
 
 /// A name without control characters: a table's name may contain codes that move the cursor.
 fn printable(name: &str) -> String {
-    let plain = |c: char| if stays_in_its_place(c) { c } else { '?' };
+    let plain = |c: char| if is_visible(c) { c } else { '?' };
     let mut text: String = name.chars().take(LONGEST).map(plain).collect();
     if name.chars().count() > LONGEST {
         text.push('…');

@@ -6,8 +6,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, InterruptHandle, OpenFlags};
 use seawall_core::IntegrityCheck;
 
 use crate::error::Error;
@@ -115,23 +116,80 @@ pub(crate) fn unnamed(path: &Path) -> Result<File, Error> {
     make().map_err(Error::io(&name))
 }
 
+/// Ends a check on another thread when this is dropped.
+#[derive(Default)]
+pub(crate) struct EndOnDrop(End);
+
+/// How a check is ended by [`EndOnDrop`].
+#[derive(Clone, Default)]
+pub(crate) struct End(Arc<Mutex<Ending>>);
+
+#[derive(Default)]
+struct Ending {
+    asked: bool,
+    running: Option<InterruptHandle>,
+}
+
+impl EndOnDrop {
+    /// For the thread that checks.
+    pub(crate) fn end(&self) -> End {
+        self.0.clone()
+    }
+}
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        let mut ending = self.0.lock();
+        ending.asked = true;
+        if let Some(running) = &ending.running {
+            running.interrupt();
+        }
+    }
+}
+
+impl End {
+    fn lock(&self) -> MutexGuard<'_, Ending> {
+        // Whole between any two statements that can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the statements of a connection be ended. Answers whether they may begin.
+    fn begin(&self, connection: &Connection) -> bool {
+        let mut ending = self.lock();
+        ending.running = Some(connection.get_interrupt_handle());
+        !ending.asked
+    }
+}
+
 /// Lets SQLite check the finished file, and removes the side files of the check.
 pub(crate) fn check_integrity(path: &Path, check: IntegrityCheck) -> Result<(), Error> {
+    check_integrity_until(path, check, &End::default())
+}
+
+/// The same, unless it is ended before. Then the result is [`Error::Interrupted`].
+pub(crate) fn check_integrity_until(path: &Path, check: IntegrityCheck, end: &End) -> Result<(), Error> {
     let pragma = match check {
         IntegrityCheck::None => return Ok(()),
         IntegrityCheck::Quick => "PRAGMA quick_check(1)",
         IntegrityCheck::Full => "PRAGMA integrity_check(1)",
     };
-    let check = || -> rusqlite::Result<String> {
+    let check = || -> rusqlite::Result<Option<String>> {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        connection.query_row(pragma, [], |row| row.get(0))
+        if !end.begin(&connection) {
+            return Ok(None);
+        }
+        connection.query_row(pragma, [], |row| row.get(0)).map(Some)
     };
     let found = check().map_err(Error::sqlite(path));
     for left in sidecars(path) {
         let _may_be_absent = fs::remove_file(left);
     }
+    if end.lock().asked {
+        return Err(Error::Interrupted);
+    }
     match found? {
-        answer if answer == "ok" => Ok(()),
-        answer => Err(Error::Corrupt { object: path.display().to_string(), what: answer }),
+        Some(answer) if answer == "ok" => Ok(()),
+        Some(answer) => Err(Error::Corrupt { object: path.display().to_string(), what: answer }),
+        None => Err(Error::Interrupted),
     }
 }

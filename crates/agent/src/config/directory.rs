@@ -73,8 +73,9 @@ impl DirectoryConfig {
             && *prefix == other.prefix
             && *state == other.state
             && template.is_like(&other.template)
-            // The follower gives new databases the limits of their alarms.
+            // The follower gives these to new databases.
             && template.alarms == other.template.alarms
+            && template.prove == other.template.prove
     }
 
     /// Whether a file of this name can be a database of the folder.

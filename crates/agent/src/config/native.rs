@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_engines::alarms::Limits;
+use seawall_engines::proofs::Proving;
 use seawall_engines::sqlite::Upkeep;
 use seawall_engines::{Encryption, Hooks, Said, Subject};
 use seawall_vault::{Environment, VaultUrl};
@@ -43,6 +44,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     let upkeep = Arc::new(upkeep::read_native(&mut top, &Upkeep::default())?);
     let hooks = Arc::new(Hooks::take(&mut top, &Hooks::default())?);
     let alarms = Arc::new(Limits::take(&mut top, &Limits::default())?);
+    let prove = Proving::take(&mut top, "", here)?.flatten().map(Arc::new);
     let vaults = vaults::take(&mut top, here, &upkeep)?;
     if let (Some(At { line, .. }), Some(_)) = (&vault, &vaults) {
         return Err(Problem::Contradiction("vault and vaults are both given".to_owned()).at(*line));
@@ -51,16 +53,11 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     let missing = top.missing("databases");
     top.finish()?;
 
+    let for_all = ForAll { upkeep: &upkeep, lease, limits: &alarms, hooks: &hooks, prove: prove.as_ref() };
     let (mut databases, mut directories) = (Vec::new(), Vec::new());
     for node in list.ok_or(missing)?.value {
-        let (folder, database) = read_database(
-            node,
-            here,
-            (vault.as_ref(), vaults.as_deref()),
-            &settings,
-            (&upkeep, lease, &alarms, &hooks),
-            environment,
-        )?;
+        let (folder, database) =
+            read_database(node, here, (vault.as_ref(), vaults.as_deref()), &settings, &for_all, environment)?;
         let encryption = database.encryption.or_else(|| encryption.clone());
         let database = DatabaseConfig { encryption, shutdown_timeout: Some(shutdown_timeout), ..database };
         match folder {
@@ -77,6 +74,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
         lease,
         hooks,
         alarms,
+        prove,
         ..Registering::plain(here, shutdown_timeout)
     };
     Ok(Config {
@@ -96,12 +94,21 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     })
 }
 
+/// What the top says of every database that doesn't say it itself.
+struct ForAll<'a> {
+    upkeep: &'a Arc<Upkeep>,
+    lease: Option<Duration>,
+    limits: &'a Arc<Limits>,
+    hooks: &'a Arc<Hooks>,
+    prove: Option<&'a Arc<Proving>>,
+}
+
 fn read_database(
     node: Node,
     here: &Path,
     (default, defaults): (Option<&At<String>>, Option<&[Listed]>),
     settings: &place::Settings,
-    (common, lease, limits, hooks): (&Arc<Upkeep>, Option<Duration>, &Arc<Limits>, &Arc<Hooks>),
+    &ForAll { upkeep: common, lease, limits, hooks, prove }: &ForAll<'_>,
     environment: &Environment,
 ) -> Result<(Option<FolderKeys>, DatabaseConfig), Location> {
     let mut fields = Fields::new("databases", node)?;
@@ -143,6 +150,9 @@ fn read_database(
     let lease = read_lease(&mut fields, lease.filter(|_| subject.takes_turns()))?;
     let own = Limits::take(&mut fields, limits)?;
     let alarms = if own == **limits { Arc::clone(limits) } else { Arc::new(own) };
+    let own = Proving::take(&mut fields, &name, here)?;
+    let own_keys = own.as_ref().and_then(Option::as_ref).and_then(Proving::not_of_servers);
+    let prove = own.map_or_else(|| prove.cloned(), |own| own.map(Arc::new));
     let said = Said { dir: folder.is_some(), restore_if_missing, lease: lease.is_some() };
     let hooks = Arc::new(Hooks::take(&mut fields, hooks)?);
     let engine = EngineConfig::read(&mut fields, subject, &name, here, common, said)?;
@@ -152,6 +162,11 @@ fn read_database(
             "vaults: environments are kept in step through one vault that all of them share; name it with vault";
         return Err(Problem::Contradiction(cause.to_owned()).at(line));
     }
+    if let (EngineConfig::Server(_), Some(key)) = (&engine, own_keys) {
+        let cause =
+            format!("{key}: a set of a server is proved on a server of its own, in TMPDIR, and all of it is compared");
+        return Err(Problem::Contradiction(cause).at(line));
+    }
     let database = DatabaseConfig {
         beside,
         encryption,
@@ -159,6 +174,7 @@ fn read_database(
         lease,
         hooks,
         alarms,
+        prove,
         line,
         ..DatabaseConfig::of(name, vault, engine)
     };

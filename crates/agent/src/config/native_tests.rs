@@ -37,6 +37,48 @@ fn leases_for_all_and_for_one() {
 }
 
 #[test]
+fn proofs_for_all_and_for_one() {
+    let proofs = |top: &str, own: &str| {
+        let server = "postgresql://me@db/shop";
+        let text = format!(
+            "vault: /v\n{top}databases:\n  - path: /a\n  - {{ path: /b, prove: {{ schedule: 0 6 * * *, level: bytes }} }}\n  \
+             - {{ path: /c, prove: false }}\n  - {{ url: '{server}', schedule: 0 3 * * *{own} }}\n"
+        );
+        parse(&text).map(|config| {
+            let shown = |database: &DatabaseConfig| {
+                let prove = database.prove.as_ref();
+                prove.map(|prove| format!("{} {}", prove.schedule(&database.name).text(), prove.level.name()))
+            };
+            let all: Vec<_> = config.databases.iter().map(|one| shown(one).unwrap_or_default()).collect();
+            (all, config.registering.prove.is_some())
+        })
+    };
+    let own = "0 6 * * * bytes";
+    for (top, of_server, expected) in [
+        ("", "", (["", own, "", ""], false)),
+        ("prove: { schedule: 0 5 * * * }\n", "", (["0 5 * * * content", own, "", "0 5 * * * content"], true)),
+        // What only files have is no mistake at the top.
+        (
+            "prove: { schedule: 0 5 * * *, level: engine, scratch: /big }\n",
+            ", prove: { schedule: 0 7 * * *, level: content }",
+            (["0 5 * * * engine", own, "", "0 7 * * * content"], true),
+        ),
+        ("prove: false\n", "", (["", own, "", ""], false)),
+    ] {
+        let found = proofs(top, of_server).map_err(|error| error.to_string());
+        assert_eq!(found, Ok((expected.0.map(str::to_owned).to_vec(), expected.1)), "{top}{of_server}");
+    }
+    for (top, of_server) in [
+        ("prove: { level: engine }\n", ""),
+        ("prove: { schedule: never }\n", ""),
+        ("", ", prove: { schedule: 0 7 * * *, level: engine }"),
+        ("", ", prove: { schedule: 0 7 * * *, scratch: /big }"),
+    ] {
+        assert!(proofs(top, of_server).is_err(), "{top}{of_server}");
+    }
+}
+
+#[test]
 fn everything_there_is() {
     let config = parse(
         "vault: s3://bucket/all

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
 use seawall_engines::alarms::Limits;
+use seawall_engines::proofs::Proving;
 use seawall_engines::sqlite::Upkeep;
 use seawall_engines::{Encryption, Hooks};
 use seawall_vault::VaultUrl;
@@ -39,6 +40,8 @@ pub struct Registering {
     pub(crate) upkeep: Arc<Upkeep>,
     /// Where alarms begin.
     pub(crate) alarms: Arc<Limits>,
+    /// When databases are proved, and how.
+    pub(crate) prove: Option<Arc<Proving>>,
     pub(crate) shutdown_timeout: Duration,
 }
 
@@ -64,6 +67,7 @@ impl Registering {
             hooks: Arc::default(),
             upkeep: Arc::default(),
             alarms: Arc::default(),
+            prove: None,
             shutdown_timeout,
         }
     }
@@ -119,6 +123,7 @@ impl Registering {
             lease: self.lease,
             hooks: Arc::clone(&self.hooks),
             alarms: Arc::clone(&self.alarms),
+            prove: self.prove.clone(),
             shutdown_timeout: Some(self.shutdown_timeout),
             ..DatabaseConfig::of(name, place, EngineConfig::Sqlite(files))
         })

@@ -16,6 +16,7 @@ use super::standing::Standings;
 use crate::config::{Registering, SourceName};
 use crate::fleet::{self, Fleet, Origin, Seen};
 use crate::opening::describe;
+use crate::proving::Board;
 use crate::reload::Reloader;
 
 /// How long a stop, or a wait for everything to be shipped, may take unless the asker says otherwise, and at most.
@@ -30,6 +31,7 @@ pub(crate) struct Actions {
     version: &'static str,
     started: Moment,
     standings: Standings,
+    proofs: Board,
     /// One registration at a time: each reads the registry, changes it and writes it back.
     changing: tokio::sync::Mutex<()>,
 }
@@ -42,8 +44,8 @@ impl Actions {
         version: &'static str,
     ) -> Self {
         let (started, registering) = (SystemClock.now(), Mutex::new(registering));
-        let (reloader, standings, changing) = Default::default();
-        Self { fleet, registering, registry, reloader, version, started, standings, changing }
+        let (reloader, standings, proofs, changing) = Default::default();
+        Self { fleet, registering, registry, reloader, version, started, standings, proofs, changing }
     }
 
     /// The same, of a process that can read its configuration again.
@@ -59,6 +61,11 @@ impl Actions {
     /// The databases.
     pub(crate) fn fleet(&self) -> &Fleet {
         &self.fleet
+    }
+
+    /// What is known of the proofs of the databases.
+    pub(crate) fn proofs(&self) -> &Board {
+        &self.proofs
     }
 
     /// Keeps databases from being registered and unregistered while the guard lives.
@@ -107,6 +114,7 @@ impl Actions {
         let members = self.fleet.all();
         let there: HashSet<SourceName> = members.iter().map(|member| member.config.source()).collect();
         self.standings.keep(|source| there.contains(source));
+        self.proofs.keep(|source| there.contains(source));
         members
     }
 
@@ -284,7 +292,8 @@ impl Actions {
     async fn judged(&self, member: &Seen, status: Status) -> Status {
         let keeper = if member.running || member.coming { Keeper::Running } else { Keeper::Resting };
         let place = self.fleet.place_here(&member.config);
-        self.standings.judge(&member.config, place, keeper, status).await
+        let (proof, due) = self.proofs.of(&member.config);
+        self.standings.judge((&member.config, place), (keeper, due), Status { proof, ..status }).await
     }
 
     fn find(&self, text: &str) -> Result<Seen, Failure> {

@@ -27,13 +27,19 @@ struct Standing {
 }
 
 impl Standings {
-    /// The status of a database with its alarms.
-    pub(crate) async fn judge(&self, config: &DatabaseConfig, place: Place, keeper: Keeper, status: Status) -> Status {
+    /// The status of a database with its alarms. `proof_due` is when its next proof is or was due.
+    pub(crate) async fn judge(
+        &self,
+        (config, place): (&DatabaseConfig, Place),
+        (keeper, proof_due): (Keeper, Option<Moment>),
+        status: Status,
+    ) -> Status {
         let source = config.source();
         self.read(&source, place).await;
         let mut all = self.lock();
         let standing = all.entry(source).or_default();
-        let mut status = judged(status, keeper, config.judged(), standing.local, SystemClock.now());
+        let local = Local { proof_due, ..standing.local };
+        let mut status = judged(status, keeper, config.judged(), local, SystemClock.now());
         keep_since(&standing.alarms, &mut status.alarms);
         standing.alarms.clone_from(&status.alarms);
         status

@@ -128,12 +128,14 @@ impl Fleet {
         }
     }
 
-    /// Gives a member the limits of its alarms, which take effect without a restart of its protection. Answers whether they are
-    /// others than before.
-    pub(crate) fn limit(&self, config: &DatabaseConfig) -> bool {
+    /// Gives a member what takes effect without a restart of its protection: the limits of its alarms, and when it is proved. Returns
+    /// the keys of the configuration of which it has another value now.
+    pub(crate) fn adjust(&self, config: &DatabaseConfig) -> Vec<&'static str> {
         let mut entries = self.entries();
-        let Some(entry) = entries.by_source.get_mut(&config.source()) else { return false };
-        let before = std::mem::replace(&mut entry.member.config.alarms, Arc::clone(&config.alarms));
-        before != config.alarms
+        let Some(entry) = entries.by_source.get_mut(&config.source()) else { return Vec::new() };
+        let held = &mut entry.member.config;
+        let alarms = std::mem::replace(&mut held.alarms, Arc::clone(&config.alarms)) != config.alarms;
+        let prove = std::mem::replace(&mut held.prove, config.prove.clone()) != config.prove;
+        [("alarms", alarms), ("prove", prove)].into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
     }
 }

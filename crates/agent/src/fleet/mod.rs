@@ -25,6 +25,7 @@ use seawall_engines::alarms::Place;
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore};
 
+use crate::Opener;
 use crate::config::{DatabaseConfig, SourceName};
 
 pub(crate) use self::coming::Coming;
@@ -49,6 +50,11 @@ pub(crate) trait Databases: Send + Sync {
     /// Where the facts of a database's alarms are on this machine.
     fn place_here(&self, _database: &DatabaseConfig) -> Place {
         Place::default()
+    }
+
+    /// What proves databases; `None` where nothing can.
+    fn prover(&self) -> Option<Arc<Opener>> {
+        None
     }
 }
 
@@ -221,6 +227,20 @@ impl Fleet {
         let mut all: Vec<&Entry> = entries.by_source.values().collect();
         all.sort_by_key(|entry| entry.order);
         all.into_iter().map(Entry::seen).collect()
+    }
+
+    /// The members that are proved by themselves, without those that are only coming.
+    pub(crate) fn proved(&self) -> Vec<Seen> {
+        let entries = self.entries();
+        let mut all: Vec<&Entry> = entries.by_source.values().collect();
+        all.retain(|entry| entry.member.config.prove.is_some() && !entry.is_coming());
+        all.sort_by_key(|entry| entry.order);
+        all.into_iter().map(Entry::seen).collect()
+    }
+
+    /// What proves the members; `None` where nothing can.
+    pub(crate) fn prover(&self) -> Option<Arc<Opener>> {
+        self.0.databases.prover()
     }
 
     /// Where the facts of a database's alarms are on this machine.

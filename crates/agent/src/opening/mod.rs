@@ -32,6 +32,10 @@ impl Databases for Arc<Opener> {
     fn place_here(&self, database: &DatabaseConfig) -> Place {
         Opener::place_here(self, database)
     }
+
+    fn prover(&self) -> Option<Arc<Opener>> {
+        Some(Arc::clone(self))
+    }
 }
 
 /// How a database that isn't open describes itself.

@@ -19,6 +19,7 @@ use crate::process::child::{self, ExecCommand};
 use crate::process::logging::{Level, LogFormat};
 use crate::process::signals::Stop;
 use crate::process::{self, Also, Outcome};
+use crate::proving;
 use crate::reload::{self, Reload, Reloader, Running};
 use crate::services::resources;
 use crate::services::{Offered, Outside};
@@ -153,8 +154,10 @@ async fn carry_out(
     *turn = Some(Running { job: job.clone(), offered, followers, shutdown: shutdown.clone() });
     drop(turn);
     let hangups = tokio::spawn(reload::on_hangups(Arc::clone(&actions), hangups));
+    let proving = proving::start(&actions, shutdown);
     let summary = run(&fleet, job, shutdown, first).await;
     hangups.abort();
+    proving.end().await;
     actions.reloader().end().await;
     summary
 }

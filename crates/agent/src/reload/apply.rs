@@ -59,15 +59,16 @@ pub(super) async fn apply(
         tracing::info!(database = config.name, "the configuration doesn't name it any more: no longer protected");
     }
     let mut settings = settings;
-    let mut limits_changed = false;
     for one in &changes.same {
         fleet.name_origin(&one.config.source(), one.origin);
-        limits_changed |= fleet.limit(&one.config);
+        for key in fleet.adjust(&one.config) {
+            untouched = false;
+            if !settings.now.contains(&key) {
+                settings.now.push(key);
+            }
+        }
     }
-    if limits_changed {
-        settings.now.push("alarms");
-        untouched = false;
-    }
+    actions.proofs().look_again();
     let mut added: Vec<String> = changes.added.iter().map(|one| one.config.name.clone()).collect();
     let (mut coming, mut later) = (Vec::new(), Vec::new());
     for one in together.into_iter().chain(changes.added) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use hyper::{Method, StatusCode};
-use seawall_core::{Figures, Status, VaultStatus, Work};
+use seawall_core::{Figures, Proof, Status, VaultStatus, Work};
 use seawall_engines::trouble;
 
 use crate::control::{Actions, txid};
@@ -61,6 +61,7 @@ pub(crate) fn render(samples: &[Sample], resources: &Resources, version: &str, s
     let mut page = Page::default();
     of_litestream(&mut page, samples);
     of_status(&mut page, samples);
+    of_proofs(&mut page, samples);
     of_vaults(&mut page, samples);
     of_figures(&mut page, samples);
     page.family("seawall_info", "gauge", "The version of this process.");
@@ -248,6 +249,46 @@ fn of_status(page: &mut Page, samples: &[Sample]) {
     for Sample { status, .. } in samples {
         let [name, db] = labels(status);
         page.line("seawall_phase", &[name, db, ("phase", status.phase.name())], 1);
+    }
+}
+
+/// The newest proof of each database that is proved by a schedule. Nothing where there is none.
+fn of_proofs(page: &mut Page, samples: &[Sample]) {
+    let proofs: Vec<(&Status, &Proof)> =
+        samples.iter().filter_map(|sample| Some((&sample.status, sample.status.proof.as_ref()?))).collect();
+    if proofs.is_empty() {
+        return;
+    }
+    for (name, help, value) in [
+        (
+            "seawall_proof_timestamp_seconds",
+            "When the newest proof ended.",
+            (|_, proof| proof.at.as_millis() as f64 / 1e3) as fn(&Status, &Proof) -> f64,
+        ),
+        ("seawall_proof_age_seconds", "How long ago that was.", |status, proof| {
+            status.at.since(proof.at).as_secs_f64()
+        }),
+        ("seawall_proof_holds", "Whether the newest proof was made and found nothing wrong.", |_, proof| {
+            f64::from(u8::from(proof.holds()))
+        }),
+        ("seawall_proof_conclusive", "Whether it could be made.", |_, proof| f64::from(u8::from(!proof.inconclusive))),
+        ("seawall_proof_faults", "What it found wrong.", |_, proof| proof.faults.len() as f64),
+        ("seawall_proof_duration_seconds", "How long it took.", |_, proof| proof.duration_ms as f64 / 1e3),
+        ("seawall_proof_restore_seconds", "How long the restore of the newest point took.", |_, proof| {
+            proof.restore_ms as f64 / 1e3
+        }),
+        ("seawall_proof_restored_bytes", "The size of what was restored.", |_, proof| proof.restored_bytes as f64),
+        ("seawall_proof_read_bytes", "What was read from the vault for it.", |_, proof| proof.read_bytes as f64),
+    ] {
+        page.family(name, "gauge", help);
+        for (status, proof) in &proofs {
+            page.line(name, &labels(status), value(status, proof));
+        }
+    }
+    page.family("seawall_proof_level", "gauge", "The level that it reached: 1 for that level.");
+    for (status, proof) in &proofs {
+        let [name, db] = labels(status);
+        page.line("seawall_proof_level", &[name, db, ("level", proof.level.name())], 1);
     }
 }
 
@@ -464,6 +505,47 @@ mod tests {
         }
         assert!(!page.contains("litestream_wal_size{"), "what isn't known has no line");
         assert!(!page.contains("level=\"2\""));
+    }
+
+    #[test]
+    fn a_proof_has_its_lines() {
+        let proof = Proof {
+            database: "app".into(),
+            engine: "stub".into(),
+            at: Moment::from_millis(2_000),
+            point: Some(Point { position: "1".into(), moment: Moment::default() }),
+            level: seawall_core::Level::Engine,
+            restore_ms: 1_500,
+            duration_ms: 4_000,
+            objects: 1,
+            read_bytes: 7,
+            fresh_bytes: 0,
+            restored_bytes: 9,
+            moments: Vec::new(),
+            faults: Vec::new(),
+            inconclusive: false,
+            doubts: Vec::new(),
+            host: "h".into(),
+        };
+        let mut proved = sample("app");
+        (proved.status.proof, proved.status.at) = (Some(proof), Moment::from_millis(5_000));
+        let page = render(&[proved, sample("b")], &Resources::default(), "1", 0);
+        for (line, value) in [
+            ("timestamp_seconds", "2"),
+            ("age_seconds", "3"),
+            ("holds", "1"),
+            ("conclusive", "1"),
+            ("faults", "0"),
+            ("duration_seconds", "4"),
+            ("restore_seconds", "1.5"),
+            ("restored_bytes", "9"),
+            ("read_bytes", "7"),
+        ] {
+            let begin = format!("seawall_proof_{line}{{database=\"app\",");
+            let found: Vec<&str> = page.lines().filter(|found| found.starts_with(&begin)).collect();
+            assert!(found.len() == 1 && found[0].ends_with(&format!(" {value}")), "{line}: {found:?}");
+        }
+        assert!(page.contains("level=\"engine\"} 1") && !page.contains("seawall_proof_holds{database=\"b\""), "{page}");
     }
 
     #[test]

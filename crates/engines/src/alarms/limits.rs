@@ -7,7 +7,7 @@ use seawall_config::{Fields, Location};
 use seawall_core::{Severity, parse_duration};
 
 /// Every alarm, with its key in a configuration.
-pub const CODES: [&str; 14] = [
+pub const CODES: [&str; 16] = [
     "alarm.backup-overdue",
     "alarm.chain",
     "alarm.clock",
@@ -17,6 +17,8 @@ pub const CODES: [&str; 14] = [
     "alarm.halted",
     "alarm.lag",
     "alarm.locks-not-renewed",
+    "alarm.proof-age",
+    "alarm.proof-failed",
     "alarm.retention",
     "alarm.stopped",
     "alarm.unsafe",
@@ -33,6 +35,8 @@ pub struct Limits {
     pub backup_overdue: Option<Duration>,
     /// For how long one of several vaults may be behind.
     pub vault_behind: Option<Duration>,
+    /// How late a proof of a schedule may be.
+    pub proof_age: Option<Duration>,
     /// How many bytes are to be free on the disk of the state directory.
     pub state_free: u64,
     /// Other severities than the alarms' own; `None` switches the alarm off.
@@ -45,6 +49,7 @@ impl Default for Limits {
             lag: Some(Duration::from_secs(5 * 60)),
             backup_overdue: Some(Duration::from_secs(3600)),
             vault_behind: Some(Duration::from_secs(3600)),
+            proof_age: Some(Duration::from_secs(86_400)),
             state_free: 100 << 20,
             severity: BTreeMap::new(),
         }
@@ -68,6 +73,7 @@ impl Limits {
             ("lag", &mut limits.lag),
             ("backup-overdue", &mut limits.backup_overdue),
             ("vault-behind", &mut limits.vault_behind),
+            ("proof-age", &mut limits.proof_age),
         ] {
             if let Some(at) = section.parsed(key, "a time above zero with its unit, or off", or_off)? {
                 *target = at.value;
@@ -117,12 +123,13 @@ mod tests {
         let default = Limits::default();
         assert_eq!(take("{}", &default), Ok(default.clone()));
         let all = take(
-            "alarms: { lag: 10s, vault-behind: 8d, state-free: 1GB, severity: { alarm.lag: warning, alarm.disk: off } }",
+            "alarms: { lag: 10s, vault-behind: 8d, proof-age: 2h, state-free: 1GB, severity: { alarm.lag: warning, alarm.disk: off } }",
             &default,
         )
         .expect("limits");
         assert_eq!((all.lag, all.backup_overdue), (Some(Duration::from_secs(10)), default.backup_overdue));
         assert_eq!(all.vault_behind, Some(Duration::from_secs(8 * 86_400)));
+        assert_eq!(all.proof_age, Some(Duration::from_secs(7200)));
         let own = take("alarms: { lag: off, severity: { alarm.lag: critical } }", &all).expect("limits");
         assert_eq!((own.lag, own.vault_behind, own.state_free), (None, all.vault_behind, all.state_free));
         for (code, expected) in

@@ -22,6 +22,8 @@ pub struct Local {
     pub free: Option<u64>,
     /// Until when a person has silenced the database's alarms; a moment that passed ends it.
     pub silenced_until: Option<Moment>,
+    /// When the successor of the newest proof is or was due; `None` if the database isn't proved by a schedule, or if that isn't known.
+    pub proof_due: Option<Moment>,
 }
 
 impl Place {
@@ -35,6 +37,7 @@ impl Place {
         Local {
             free: self.state.as_deref().and_then(seawall_host::free_space),
             silenced_until: self.silence.as_deref().and_then(silence::read),
+            proof_due: None,
         }
     }
 

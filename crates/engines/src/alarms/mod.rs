@@ -55,6 +55,8 @@ pub fn alarms(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Vec<Alarm> {
         .chain(of_lag(facts, limits, now))
         .chain(of_error(facts.status))
         .chain(of_upkeep(facts.status))
+        .chain(of_proof(facts.status))
+        .chain(of_proof_age(facts, limits, now))
         .chain(of_vaults(facts.status, limits))
         .chain(of_disk(facts, limits));
     let silenced_until = facts.local.silenced_until.filter(|until| *until > now);
@@ -172,6 +174,37 @@ fn of_upkeep(status: &Status) -> Option<Alarm> {
     stuck.then(|| {
         of(error, "alarm.retention", Severity::Warning, "merging or deleting in the vault fails again and again")
     })
+}
+
+/// Whether the newest proof holds. One that couldn't be made says nothing about the vault.
+fn of_proof(status: &Status) -> Option<Alarm> {
+    let proof = status.proof.as_ref().filter(|proof| !proof.holds())?;
+    let what = proof.faults.first().map_or_else(
+        || "it found no point to restore".to_owned(),
+        |fault| format!("{}: {} ({})", fault.object, fault.cause, fault.code),
+    );
+    let more = proof.faults.len().saturating_sub(1);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let (severity, cause, next) = match proof.inconclusive {
+        true => {
+            let next = "remove the cause (docs/errors.md has the code); it is made again by itself, or now with `seawall verify --restore`";
+            (Severity::Warning, format!("the newest proof couldn't be made: {what}{more}"), next)
+        }
+        false => {
+            let next = "restore an earlier point that is sound (`--at`), then protect into a new prefix, which begins with a base";
+            (Severity::Critical, format!("the newest proof failed: {what}{more}"), next)
+        }
+    };
+    Some(alarm("alarm.proof-failed", severity, cause, next, proof.at))
+}
+
+/// Whether a proof is as new as its schedule asks for. Before the first point there is nothing to prove.
+fn of_proof_age(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Option<Alarm> {
+    let (due, limit) = (facts.local.proof_due?, limits.proof_age?);
+    let is_late = facts.status.protected.is_some() && now.since(due) > limit;
+    let cause = format!("a proof has been due since {due}, and was to be made within {}", span(limit));
+    let next = "see what the log says of proofs, or prove it with `seawall verify --restore`";
+    is_late.then(|| alarm("alarm.proof-age", Severity::Warning, cause, next, due.after(limit)))
 }
 
 /// Whether each vault is in step, and can what a vault should.

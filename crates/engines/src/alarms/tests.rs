@@ -1,6 +1,6 @@
 //! Each alarm, on both sides of its border.
 
-use seawall_core::{Description, Limit, VaultStatus};
+use seawall_core::{Description, Fault, Level, Limit, Point, Proof, VaultStatus};
 
 use super::*;
 
@@ -16,6 +16,29 @@ fn at(phase: Phase) -> Status {
 fn error(code: &str, count: u64) -> Option<LastError> {
     let (message, next) = (format!("{code} happened"), "act".to_owned());
     Some(LastError { code: code.to_owned(), message, next, at: Moment::from_millis(5), count })
+}
+
+fn proof(faults: usize, inconclusive: bool) -> Option<Proof> {
+    let fault =
+        |number| Fault { code: "ltx.checksum".into(), object: format!("o{number}"), cause: "it differs".into() };
+    Some(Proof {
+        database: "app".into(),
+        engine: "stub".into(),
+        at: NOW,
+        point: (!inconclusive).then(|| Point { position: "1".into(), moment: NOW }),
+        level: Level::Content,
+        restore_ms: 1,
+        duration_ms: 2,
+        objects: 1,
+        read_bytes: 1,
+        fresh_bytes: 0,
+        restored_bytes: 1,
+        moments: Vec::new(),
+        faults: (0..faults).map(fault).collect(),
+        inconclusive,
+        doubts: Vec::new(),
+        host: "h".into(),
+    })
 }
 
 fn vault(lag_ms: u64) -> VaultStatus {
@@ -72,6 +95,9 @@ fn what_each_status_means() {
         (Status { upkeep: error("vault.denied", 2), ..at(Protecting) }, &plain, None),
         (Status { upkeep: error("vault.denied", 3), ..at(Protecting) }, &plain, Some(("alarm.retention", Warning))),
         (Status { upkeep: error("archive.alarm", 1), ..at(Protecting) }, &plain, Some(("alarm.chain", Critical))),
+        (Status { proof: proof(0, false), ..at(Protecting) }, &plain, None),
+        (Status { proof: proof(2, false), ..at(Protecting) }, &plain, Some(("alarm.proof-failed", Critical))),
+        (Status { proof: proof(1, true), ..at(Protecting) }, &plain, Some(("alarm.proof-failed", Warning))),
         (Status { vaults: vec![vault(0), vault(60 * MINUTE)], ..at(Protecting) }, &plain, None),
         (
             Status { vaults: vec![vault(60 * MINUTE + 1)], ..at(Protecting) },
@@ -118,8 +144,29 @@ fn what_else_decides() {
         (Some(plain.state_free), None),
         (Some(plain.state_free - 1), Some(("alarm.disk".to_owned(), Warning))),
     ] {
-        let local = Local { free, silenced_until: None };
+        let local = Local { free, ..Local::default() };
         assert_eq!(codes(&Facts { local, ..facts(&protecting) }, &plain).into_iter().next(), expected, "{free:?}");
+    }
+}
+
+#[test]
+fn a_proof_may_be_late_for_a_while() {
+    let plain = Limits::default();
+    let point = Some(Point { position: "1".into(), moment: NOW });
+    let protected = Status { protected: point, ..at(Phase::Protecting) };
+    let late = vec![("alarm.proof-age".to_owned(), Severity::Warning)];
+    let off = Limits { proof_age: None, ..plain.clone() };
+    let day = Duration::from_secs(86_400);
+    for (status, due, limits, expected) in [
+        (&protected, None, &plain, Vec::new()),
+        (&protected, Some(NOW.after(day)), &plain, Vec::new()),
+        (&protected, Some(NOW.before(day)), &plain, Vec::new()),
+        (&protected, Some(NOW.before(day + Duration::from_millis(1))), &plain, late),
+        (&protected, Some(NOW.before(day * 9)), &off, Vec::new()),
+        (&at(Phase::Protecting), Some(NOW.before(day * 9)), &plain, Vec::new()),
+    ] {
+        let local = Local { proof_due: due, ..Local::default() };
+        assert_eq!(codes(&Facts { local, ..facts(status) }, limits), expected, "{due:?}");
     }
 }
 
@@ -128,7 +175,7 @@ fn a_silence_marks_and_ends_and_severities_are_the_configurations() {
     let halted = Status { limits: lacks("create-only"), ..at(Phase::Halted) };
     let until = NOW.after(Duration::from_secs(1));
     for (end, now, silenced) in [(Some(until), NOW, true), (Some(until), until, false), (None, NOW, false)] {
-        let local = Local { free: None, silenced_until: end };
+        let local = Local { silenced_until: end, ..Local::default() };
         let found = alarms(&Facts { local, ..facts(&halted) }, &Limits::default(), now);
         assert_eq!(found.len(), 2);
         assert!(found.iter().all(|alarm| alarm.silenced_until.is_some() == silenced), "{found:?}");

@@ -1,20 +1,21 @@
 //! What is the record of a proof called, and which bytes are one?
 //!
 //! A record is read by every host that can read the vault, and anybody who can write to the vault can make one. So it is
-//! parsed as hostile bytes (I11): of bounded size, in exactly this form, with the moment that its name has, and without
-//! characters that would draw on a terminal.
+//! parsed as hostile bytes (I11): of bounded size, in exactly this form, with the moment that its name has, with figures that a proof
+//! can have, and without characters that a reader doesn't see in their place.
 
-use seawall_core::{Moment, Proof};
+use std::time::Duration;
+
+use seawall_core::{Description, Moment, Proof, is_visible};
 use serde::{Deserialize, Serialize};
+
+use super::settings::MOST_MOMENTS;
 
 /// The folder of records below a database's place.
 const FOLDER: &str = "seawall/proofs/";
 
-/// Records that are kept for each database.
-pub(super) const KEPT: usize = 100;
-
-/// Records that are deleted after one was written.
-const MOST_DUE: usize = 2;
+/// How far the clock of another host may be ahead.
+pub(super) const SKEW: Duration = Duration::from_secs(24 * 3600);
 
 /// The largest record.
 pub(super) const MOST: u64 = 128 << 10;
@@ -24,6 +25,12 @@ const MOST_LINES: usize = 20;
 
 /// Letters of each text that a record keeps.
 const MOST_LETTERS: usize = 300;
+
+/// The largest number of bytes: what JSON holds exactly.
+const MOST_BYTES: u64 = 1 << 53;
+
+/// The longest proof, in milliseconds: a year.
+const LONGEST: u64 = 366 * 86_400_000;
 
 /// The only form that is written.
 const FORMAT: u32 = 1;
@@ -84,16 +91,16 @@ fn cut(mut proof: Proof) -> Proof {
     }
     proof.doubts.truncate(MOST_LINES);
     texts(&mut proof).into_iter().for_each(|text| {
-        *text = text.chars().filter(|c| !c.is_control()).take(MOST_LETTERS).collect();
+        *text = text.chars().filter(|c| is_visible(*c)).take(MOST_LETTERS).collect();
     });
     proof
 }
 
 /// Every text of a proof that a host chose freely.
 fn texts(proof: &mut Proof) -> Vec<&mut String> {
-    let Proof { database, engine, point, faults, doubts, host, .. } = proof;
+    let Proof { database, engine, point, moments, faults, doubts, host, .. } = proof;
     let mut all = vec![database, engine, host];
-    all.extend(point.as_mut().map(|point| &mut point.position));
+    all.extend(point.iter_mut().chain(moments).map(|point| &mut point.position));
     all.extend(doubts);
     all.extend(faults.iter_mut().flat_map(|fault| [&mut fault.code, &mut fault.object, &mut fault.cause]));
     all
@@ -115,21 +122,44 @@ pub(super) fn parse(name: &str, bytes: &[u8]) -> Result<Proof, &'static str> {
     if proof.faults.len() > MOST_LINES || proof.doubts.len() > MOST_LINES {
         return Err("it has too many lines");
     }
-    if texts(&mut proof).iter().any(|text| text.chars().count() > MOST_LETTERS || text.chars().any(char::is_control)) {
+    let is_odd = |text: &&mut String| text.chars().count() > MOST_LETTERS || !text.chars().all(is_visible);
+    if texts(&mut proof).iter().any(is_odd) {
         return Err("it holds a text that no proof has");
+    }
+    if !is_plausible(&proof) {
+        return Err("it holds figures that no proof has");
     }
     Ok(proof)
 }
 
-/// The names of records to delete after `last` was written: all but the newest [`KEPT`]. Other names are left alone, and
-/// so are later ones: no name that a stranger chose makes a true record old.
-pub(super) fn due<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> Vec<&'a str> {
-    let is_record = |name: &&str| *name <= last && moment_of(name).is_some();
-    let mut records: Vec<&str> = names.into_iter().filter(is_record).collect();
-    records.sort_unstable();
-    // Few at a time: a stranger who adds many names at once doesn't make all true records go at once.
-    records.truncate(records.len().saturating_sub(KEPT).min(MOST_DUE));
-    records
+/// Whether a proof can have these figures.
+fn is_plausible(proof: &Proof) -> bool {
+    let Proof { at, point, moments, objects, read_bytes, fresh_bytes, restored_bytes, restore_ms, duration_ms, .. } =
+        proof;
+    let latest = at.after(SKEW);
+    [objects, read_bytes, fresh_bytes, restored_bytes].into_iter().all(|number| *number <= MOST_BYTES)
+        && [restore_ms, duration_ms].into_iter().all(|span| *span <= LONGEST)
+        && moments.len() <= MOST_MOMENTS as usize
+        && point.iter().chain(moments).all(|point| point.moment <= latest)
+        // A proof that couldn't be made says why.
+        && !(proof.inconclusive && proof.faults.is_empty())
+}
+
+/// Whether a record is one of this database. Hosts may call a database by the URL of its vault, and a vault alone doesn't know its
+/// name.
+pub(super) fn belongs(proof: &Proof, database: &Description) -> Result<(), &'static str> {
+    let is_server = |engine: &str| matches!(engine, "postgres" | "mysql" | "server");
+    let same_engine = match database.engine {
+        "sets" | "server" => is_server(&proof.engine),
+        engine => proof.engine == engine,
+    };
+    let same_name = proof.database == database.name
+        || database.engine != "lmdb" && (database.source.is_none() || proof.database.contains("://"));
+    match (same_engine, same_name) {
+        (true, true) => Ok(()),
+        (false, _) => Err("it is of another engine"),
+        (true, false) => Err("it is of another database"),
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +182,9 @@ mod tests {
             read_bytes: 9,
             fresh_bytes: 0,
             restored_bytes: 12,
+            moments: Vec::new(),
             faults: Vec::new(),
+            inconclusive: false,
             doubts: Vec::new(),
             host: "here".into(),
         }
@@ -191,6 +223,13 @@ mod tests {
             (&name, good.replace("\"format\":1", "\"format\":1,\"more\":1")),
             (&name, good.replace("here", "he\\nre")),
             (&name, good.replace("here", &"x".repeat(301))),
+            (&name, good.replace("here", "he\u{200b}re")),
+            (&name, good.replace("here", "he\\u202ere")),
+            (&name, good.replace("\"objects\":3", "\"objects\":18446744073709551615")),
+            (&name, good.replace("\"restored_bytes\":12", "\"restored_bytes\":9007199254740993")),
+            (&name, good.replace("\"duration_ms\":60000", "\"duration_ms\":31622400001")),
+            (&name, good.replace("\"moment\":\"2026", "\"moment\":\"2027")),
+            (&name, good.replace("\"faults\":[]", "\"faults\":[],\"inconclusive\":true")),
             (&name, good.replace("content", "sound")),
             (&name, good.replace("\"doubts\"", "\"others\"").replacen('{', "[", 1)),
             (&name, good.clone() + &" ".repeat(128 << 10)),
@@ -209,18 +248,5 @@ mod tests {
         let read = parse(&name(long.at, 7), &written).expect("a record");
         assert_eq!((read.faults.len(), read.doubts.len()), (MOST_LINES, MOST_LINES));
         assert!(read.doubts[0].starts_with("480 more faults"), "{}", read.doubts[0]);
-    }
-
-    #[test]
-    fn the_newest_hundred_stay() {
-        let names: Vec<String> = (0..103).rev().map(|n| name(Moment::from_millis(n * 1000), 5)).collect();
-        let mut all: Vec<&str> = names.iter().map(String::as_str).collect();
-        all.push("notes.txt");
-        let expected: Vec<String> = (0..2).map(|n| name(Moment::from_millis(n * 1000), 5)).collect();
-        let last = names.first().expect("a name");
-        assert_eq!(due(all.iter().copied(), last), expected);
-        assert!(due(all.iter().copied().take(100), last).is_empty());
-        let third_last = names.get(3).expect("a name");
-        assert!(due(all.iter().copied(), third_last).is_empty());
     }
 }

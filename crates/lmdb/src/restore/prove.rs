@@ -1,5 +1,6 @@
 //! Verification of snapshots: is every snapshot whole, and does its index match its content?
 
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read as _};
 
 use seawall_core::{Failure, Finding, Moment, Progress, StrongVerification, Verification};
@@ -21,10 +22,20 @@ pub(crate) async fn verify(
     now: Moment,
     progress: &dyn Progress,
 ) -> Result<Verification, Error> {
+    read_all(vault, listed, now, progress).await.map(|(verification, _)| verification)
+}
+
+/// The same, with the keys of the snapshots that say that Seawall wrote them.
+async fn read_all(
+    vault: &Vault,
+    listed: &[Listed],
+    now: Moment,
+    progress: &dyn Progress,
+) -> Result<(Verification, BTreeSet<String>), Error> {
     progress.begin("verify", Some(listed.iter().map(|snapshot| snapshot.bytes).sum()));
     let mut found =
         Verification { at: now, newest: None, objects: 0, bytes: 0, findings: Vec::new(), doubts: Vec::new() };
-    let mut whole = Vec::new();
+    let (mut whole, mut ours) = (Vec::new(), BTreeSet::new());
     for snapshot in listed {
         let key = ObjectKey::new(&snapshot.key)?;
         let object = snapshot.key.clone();
@@ -32,13 +43,18 @@ pub(crate) async fn verify(
         let read = transfer::read(vault, &key, vec![Part::Whole], move |source| {
             let mut reader = SnapshotReader::new(source, limits);
             while reader.next().map_err(|problem| snapshot_problem(&object, problem))?.is_some() {}
-            belongs(&reader.preamble().meta, &name, &object)
+            belongs(&reader.preamble().meta, &name, &object).map(|()| reader.is_ours())
         });
         match read.await? {
             Err(Error::Vault(error)) if error.is_not_found() => continue,
             Err(error) if error.is_bad_snapshot() => found.findings.push(finding(&snapshot.key, error)),
             Err(error) => return Err(error),
-            Ok(()) => whole.push(snapshot),
+            Ok(is_ours) => {
+                whole.push(snapshot);
+                if is_ours {
+                    ours.insert(snapshot.key.clone());
+                }
+            }
         }
         found.objects += 1;
         found.bytes = found.bytes.saturating_add(snapshot.bytes);
@@ -46,7 +62,7 @@ pub(crate) async fn verify(
     }
     found.newest = plan::newest_point(whole);
     progress.finish();
-    Ok(found)
+    Ok((found, ours))
 }
 
 fn finding(key: &str, error: Error) -> Finding {
@@ -61,7 +77,7 @@ pub(crate) async fn verify_strong(
     now: Moment,
     progress: &dyn Progress,
 ) -> Result<StrongVerification, Error> {
-    let verification = verify(vault, listed, now, progress).await?;
+    let (verification, ours) = read_all(vault, listed, now, progress).await?;
     let mut strong = StrongVerification { verification, compared: 0, without_digest: Vec::new() };
     for snapshot in listed {
         if strong.verification.findings.iter().any(|finding| finding.object == snapshot.key) {
@@ -73,6 +89,12 @@ pub(crate) async fn verify_strong(
             index => index?,
         };
         let Some(index) = index else {
+            if ours.contains(&snapshot.key) {
+                let cause = "Seawall wrote it with an index, which is missing or damaged: its end was cut or changed";
+                let (code, object) = ("lmdb.index", snapshot.key.clone());
+                strong.verification.findings.push(Finding { code, object, cause: cause.to_owned() });
+                continue;
+            }
             strong.without_digest.push(snapshot.key.clone());
             continue;
         };

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use seawall_core::Fault;
 use seawall_vault::{ObjectKey, Vault};
@@ -27,8 +29,29 @@ pub(crate) fn options(env: &EnvOptions) -> EnvOptions {
     EnvOptions { create: false, map_size: None, largest_map: None, ..env.clone() }
 }
 
-/// Lets liblmdb walk over every entry of every DBI, and compares how many there are with its own count. Blocks.
-pub(crate) fn walk(path: &Path, env: &EnvOptions) -> Result<Vec<Fault>, Error> {
+/// How many entries a walk passes before it looks whether it is to end.
+const STRIDE: u64 = 4096;
+
+/// Ends a walk on another thread when this is dropped.
+#[derive(Default)]
+pub(crate) struct EndOnDrop(Arc<AtomicBool>);
+
+impl EndOnDrop {
+    /// Becomes true when the walk is to end.
+    pub(crate) fn ended(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Lets liblmdb walk over every entry of every DBI, and compares how many there are with its own count. Blocks. A walk that is ended
+/// before finds nothing.
+pub(crate) fn walk(path: &Path, env: &EnvOptions, ended: &AtomicBool) -> Result<Vec<Fault>, Error> {
     let env = Env::open(path, &options(env))?;
     let mut txn = env.read()?;
     let mut faults = Vec::new();
@@ -37,6 +60,9 @@ pub(crate) fn walk(path: &Path, env: &EnvOptions) -> Result<Vec<Fault>, Error> {
         let (mut cursor, mut entries) = (txn.cursor(dbi)?, 0_u64);
         while cursor.next()?.is_some() {
             entries += 1;
+            if entries % STRIDE == 0 && ended.load(Ordering::Relaxed) {
+                return Ok(faults);
+            }
         }
         let counted = txn.stat(dbi)?.entries;
         if entries != counted {

@@ -151,6 +151,11 @@ impl<R: Read> SnapshotReader<R> {
         &self.preamble
     }
 
+    /// Whether a field says, in what was read so far, that Seawall wrote the snapshot. Then it has an index.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.promised.is_some()
+    }
+
     /// Bytes read so far, decompressed.
     pub fn offset(&self) -> u64 {
         self.before + self.start as u64

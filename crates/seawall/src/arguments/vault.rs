@@ -41,6 +41,12 @@ pub(crate) struct VerifyArguments {
     /// With --restore: the point: RFC 3339, "10 minutes ago", a position, or latest
     #[arg(long, requires = "restore", value_name = "WHEN", default_value = "latest", allow_hyphen_values = true)]
     pub(crate) at: String,
+    /// With --restore: how many random moments of the timeline to restore and check as well
+    #[arg(long, requires = "restore", value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=24))]
+    pub(crate) moments: u32,
+    /// With --restore: how long all of it may take, such as 2h; then it is ended and fails with proof.too-long
+    #[arg(long, requires = "restore", value_name = "SPAN", value_parser = span)]
+    pub(crate) within: Option<Duration>,
     /// With --restore: the server to restore on [default: one that is started here, and removed]
     #[arg(long, requires = "restore", value_name = "URL", help_heading = "Servers")]
     pub(crate) to: Option<String>,

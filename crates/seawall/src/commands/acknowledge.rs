@@ -4,7 +4,7 @@ use seawall_agent::acknowledge;
 use seawall_core::Failure;
 use serde_json::json;
 
-use super::prove_server::sets;
+use super::prove_server::sets_of;
 use crate::arguments::MaintainArguments;
 use crate::edge::{Edge, usage};
 use crate::output::Output;
@@ -15,7 +15,7 @@ use crate::source::Source;
 pub(super) fn run(arguments: &MaintainArguments, source: &Source, edge: &Edge) -> Result<Output, Failure> {
     let numbers = &arguments.acknowledge;
     let vault = runtime::run(async {
-        let Some(vault) = sets(source, edge).await? else {
+        let Some(vault) = sets_of(source, edge).await? else {
             let next = "leave --acknowledge out: only a server's backups have a chain";
             return Err(usage("usage.server", &arguments.source, "it holds no backups of a server", next));
         };

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use seawall_agent::{Operation, ProofOrder, Proofs, ask};
-use seawall_core::{Failure, Kind, Proof};
+use seawall_agent::{Operation, ProofOrder, Proofs, TOO_LONG, ask, first_fault};
+use seawall_core::{Description, Failure, Proof};
 use seawall_vault::Vault;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::arguments::VerifyArguments;
 use crate::edge::{Edge, usage};
@@ -35,9 +36,16 @@ fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool)
         let (found, told) = found.newest(&opener, &order.when).await?;
         let (vault, engine) = found.open_with_vault(&opener).await?;
         let described = engine.describe();
-        let proof =
-            between_hooks(&hooks, order.prove(ask::proofs(&*engine)?, &described, progress), first_fault).await?;
-        let recorded = Proofs::of(vault.clone(), &described).write(&proof).await;
+        let (records, started) = (Proofs::of(vault.clone(), &described), Instant::now());
+        let work = order.prove(ask::proofs(&*engine)?, engine.history(), &described, progress);
+        let proof = match between_hooks(&hooks, work, first_fault).await {
+            Ok(proof) => proof,
+            Err(failure) => {
+                record_late(&records, &order, &described, &failure, started).await;
+                return Err(failure);
+            }
+        };
+        let recorded = records.write(&proof).await;
         Ok::<_, Failure>((told, vault, proof, recorded))
     })?;
     let exit = if proof.holds() { Exit::Done } else { Exit::Failed };
@@ -63,11 +71,20 @@ pub(super) async fn between_hooks<T>(
     }
 }
 
-/// The failure that the first fault of a proof is.
-fn first_fault(proof: &Proof) -> Option<Failure> {
-    let fault = proof.faults.first()?;
-    let (cause, next) = (format!("{} ({})", fault.cause, fault.code), "see the output of the command");
-    Some(Failure::new(Kind::Corrupt, "proof.failed", &fault.object, cause, next))
+/// Records a proof that took too long. The failure itself is the command's answer.
+pub(super) async fn record_late(
+    records: &Proofs,
+    order: &ProofOrder,
+    database: &Description,
+    failure: &Failure,
+    started: Instant,
+) {
+    if failure.code != TOO_LONG {
+        return;
+    }
+    if let Err(error) = records.write(&order.inconclusive(database, failure, started)).await {
+        tracing::warn!(code = error.code, "the proof that took too long isn't recorded: {error}");
+    }
 }
 
 /// What the command line asks for.
@@ -77,8 +94,9 @@ pub(super) fn order(arguments: &VerifyArguments, edge: &Edge) -> Result<ProofOrd
         (None, Some(place)) => edge.absolute(Path::new(place)),
         (None, None) => PathBuf::from("/tmp"),
     };
-    let (when, level, host) = (source::when(&arguments.at)?, arguments.level, edge.hostname.clone());
-    Ok(ProofOrder { when, level, place, host })
+    let VerifyArguments { level, moments, within, .. } = *arguments;
+    let (when, host) = (source::when(&arguments.at)?, edge.hostname.clone());
+    Ok(ProofOrder { when, moments, level, within, place, spare: 0, host })
 }
 
 /// Notes in a document where the record is, or why there is none. The proof counts all the same.
@@ -102,7 +120,11 @@ pub(super) fn line(proof: &Proof) -> String {
         0 => String::new(),
         count => format!(", {}", table::count(count, "doubt")),
     };
-    let about = format!("level {}, {point}, on host {}{doubts}", proof.level.name(), proof.host);
+    let others = match proof.moments.len() {
+        0 => String::new(),
+        count => format!(" and {}", table::count(count, "other moment")),
+    };
+    let about = format!("level {}, {point}{others}, on host {}{doubts}", proof.level.name(), proof.host);
     match proof.faults.first() {
         None => format!(
             "restored {} in {} on {date} ({about})",
@@ -114,6 +136,12 @@ pub(super) fn line(proof: &Proof) -> String {
                 1 => String::new(),
                 count => format!(" and {} more", count - 1),
             };
+            if proof.inconclusive {
+                return format!(
+                    "the proof of {date} couldn't be made (on host {}): {}: {}{more}",
+                    proof.host, fault.object, fault.cause
+                );
+            }
             format!("the proof of {date} failed ({about}): {}: {}{more}", fault.object, fault.cause)
         }
     }
@@ -156,7 +184,9 @@ mod tests {
             read_bytes: 9,
             fresh_bytes: 0,
             restored_bytes: 3 << 30,
+            moments: Vec::new(),
             faults: Vec::new(),
+            inconclusive: false,
             doubts: Vec::new(),
             host: "db1".into(),
         };
@@ -164,12 +194,36 @@ mod tests {
         assert_eq!(line(&proof), format!("restored 3.0 GiB in 41.0 s on 1970-01-01 ({about})"));
         proof.doubts.push("it is odd".into());
         assert_eq!(line(&proof), format!("restored 3.0 GiB in 41.0 s on 1970-01-01 ({about}, 1 doubt)"));
+        proof.moments = vec![Point { position: "00".into(), moment: at }];
+        let two = format!(
+            "level content, point {} and 1 other moment, on host db1, 1 doubt",
+            "1970-01-01T00:00:00.000Z (01)"
+        );
+        assert_eq!(line(&proof), format!("restored 3.0 GiB in 41.0 s on 1970-01-01 ({two})"));
+        proof.moments.clear();
         let fault = Fault { code: "a.b".into(), object: "file:///v/x".into(), cause: "it is cut".into() };
         proof.faults = vec![fault.clone(), fault];
         assert_eq!(
             line(&proof),
             format!("the proof of 1970-01-01 failed ({about}, 1 doubt): file:///v/x: it is cut and 1 more")
         );
+    }
+
+    #[test]
+    fn a_proof_that_could_not_be_made_in_one_line() {
+        let order = ProofOrder {
+            when: seawall_core::When::Latest,
+            moments: 0,
+            level: Level::Content,
+            within: None,
+            place: "/tmp".into(),
+            spare: 0,
+            host: "db1".into(),
+        };
+        let database = Description { name: "app".into(), engine: "sqlite", source: None, vault: "v".into() };
+        let late = usage(TOO_LONG, "app", "it wasn't done within 5 s", "wait");
+        let shown = line(&order.inconclusive(&database, &late, Instant::now()));
+        assert!(shown.ends_with("couldn't be made (on host db1): app: it wasn't done within 5 s"), "{shown}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! `seawall verify --restore`: restore a set of a server, compare it, and throw it away.
 
-use seawall_agent::{ProofOrder, Proofs, prover};
+use seawall_agent::{ProofOrder, Proofs, prover, sets};
 use seawall_archive::server::{Limits, Proved};
 use seawall_archive::{Catalog, Manifest};
-use seawall_core::{Checked, Clock as _, Description, Failure, Fault, Kind, Level, SystemClock, Verification};
+use seawall_core::{Checked, Clock as _, Description, Failure, Kind, Level, SystemClock, Verification};
 use seawall_vault::Vault;
 use serde_json::json;
 use tokio::time::Instant;
@@ -28,34 +28,40 @@ pub(super) fn run(
     let to = arguments.to.as_deref().map(|to| server::url(to, edge)).transpose()?;
     let limits = Limits { proof: arguments.proof_timeout, ..limits(&arguments.server)? };
     let order = prove::order(arguments, edge)?;
-    let (prover, progress) = (prover(to, &edge.environment), progress(edge, json));
-    let done =
-        runtime::run_with(runtime::serving(limits.jobs), async {
-            let Some(vault) = sets(found, edge).await? else { return Ok(None) };
-            if order.level != Level::Content {
-                let cause = format!("--level {}: a proof of a server's set compares all of it", order.level.name());
-                let next = "leave --level out, or verify without --restore";
-                return Err(usage("usage.server", &arguments.source, &cause, next));
-            }
-            let verification =
-                seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
-            let (started, before) = (Instant::now(), vault.counts().bytes_down);
-            let proved =
-                match prove::between_hooks(found, prover.prove(&vault, &order.when, &limits, progress), first_finding)
-                    .await
-                {
-                    Ok(proved) => proved,
-                    Err(failure) => {
-                        record_failed(found, &vault, &order, &failure, started).await;
-                        return Err(failure);
-                    }
-                };
+    let (prover, progress) = (prover(to.clone(), &edge.environment), progress(edge, json));
+    let done = runtime::run_with(runtime::serving(limits.jobs), async {
+        let Some(vault) = sets_of(found, edge).await? else { return Ok(None) };
+        if order.level != Level::Content {
+            let cause = format!("--level {}: a proof of a server's set compares all of it", order.level.name());
+            let next = "leave --level out, or verify without --restore";
+            return Err(usage("usage.server", &arguments.source, &cause, next));
+        }
+        let verification =
+            seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
+        let (started, before) = (Instant::now(), vault.counts().bytes_down);
+        let others = sets::SetProver::new(vault.clone(), to, limits.clone(), &edge.environment);
+        let work = order.in_time(&arguments.source, async {
+            let proved = prover.prove(&vault, &order.when, &limits, progress.clone()).await?;
             let read_bytes = vault.counts().bytes_down.saturating_sub(before);
-            let database = describe(found, &vault, &proved.manifest);
-            let record = order.proof(&database, checked(&verification, &proved, read_bytes), started);
-            let recorded = Proofs::of(vault.clone(), &database).write(&record).await;
-            Ok(Some((vault.url().to_owned(), verification, proved, record, recorded)))
-        })?;
+            let mut checked = sets::checked(Some(&verification), &proved, read_bytes);
+            if order.moments > 0 {
+                let engine = found.open(&edge.opener(runtime::working())?).await?;
+                order.others(&mut checked, &others, engine.history(), progress).await?;
+            }
+            Ok((proved, checked))
+        });
+        let (proved, checked) = match prove::between_hooks(found, work, first_fault).await {
+            Ok(done) => done,
+            Err(failure) => {
+                record_failed(found, &vault, &order, &failure, started).await;
+                return Err(failure);
+            }
+        };
+        let database = describe(found, &vault, &proved.manifest);
+        let record = order.proof(&database, checked, started);
+        let recorded = Proofs::of(vault.clone(), &database).write(&record).await;
+        Ok(Some((vault.url().to_owned(), verification, proved, record, recorded)))
+    })?;
     let Some((vault, verification, proved, record, recorded)) = done else { return Ok(None) };
     let mut document = to_json(&verification);
     if let Some(fields) = document.as_object_mut() {
@@ -64,28 +70,24 @@ pub(super) fn run(
         fields.insert("record".into(), to_json(&record));
     }
     prove::note(&mut document, &recorded);
-    let sound = verification.findings.is_empty() && proved.findings.is_empty();
-    let exit = if sound { Exit::Done } else { Exit::Failed };
+    // The record and the exit code judge alike: what is wrong elsewhere in the vault makes the result partial.
+    let exit = Exit::judge(record.holds(), verification.findings.is_empty());
     let text = render(&vault, &verification, &proved);
     Ok(Some(Output { text, failures: recorded.err().into_iter().collect(), json: document, exit }))
 }
 
-/// Records a proof that found the set corrupt before it could compare. The failure itself is the command's answer.
+/// Records a proof that found the set corrupt before it could compare, or that took too long. The failure itself is the command's answer.
 async fn record_failed(source: &Source, vault: &Vault, order: &ProofOrder, failure: &Failure, started: Instant) {
-    if failure.kind != Kind::Corrupt {
-        return;
-    }
     let Ok(catalog) = Catalog::read(vault).await else { return };
     let Ok(manifest) = catalog.find(&order.when) else { return };
-    let checked = Checked {
-        point: Some(seawall_archive::point(manifest)),
-        objects: manifest.totals.chunks.saturating_add(1),
-        faults: vec![failure.clone().into()],
-        ..Checked::default()
-    };
     let database = describe(source, vault, manifest);
+    let records = Proofs::of(vault.clone(), &database);
+    if failure.kind != Kind::Corrupt {
+        return prove::record_late(&records, order, &database, failure, started).await;
+    }
+    let Ok(checked) = sets::corrupt(vault, &order.when, failure.clone()).await else { return };
     let record = order.proof(&database, checked, started);
-    if let Err(error) = Proofs::of(vault.clone(), &database).write(&record).await {
+    if let Err(error) = records.write(&record).await {
         tracing::warn!(code = error.code, "the failed proof isn't recorded: {error}");
     }
 }
@@ -104,46 +106,18 @@ fn describe(source: &Source, vault: &Vault, manifest: &Manifest) -> Description 
     Description { name, engine, source: None, vault: vault.url().to_owned() }
 }
 
-/// What was found, in the words of a record.
-fn checked(verification: &Verification, proved: &Proved, read_bytes: u64) -> Checked {
-    let manifest = &proved.manifest;
-    // The chain is part of what a restore relies on. Findings in other sets say nothing about this one.
-    let of_set = verification.findings.iter().filter(|finding| finding.object.contains(&manifest.id.to_string()));
-    let fault = |finding: &seawall_core::Finding| Fault {
-        code: finding.code.to_owned(),
-        object: finding.object.clone(),
-        cause: finding.cause.clone(),
-    };
-    let mut doubts = Vec::new();
-    doubts.extend(proved.not_compared.map(|what| format!("{what} can't be compared in this kind of set")));
-    doubts.extend(manifest.sample.map(|sample| format!("the set holds only a sample of {sample} of the rows")));
-    // What wasn't compared, or isn't in the set, isn't proved to be equal.
-    let reachable = if doubts.is_empty() { Level::Content } else { Level::Engine };
-    let timed = proved.restore_ms > 0;
-    if !timed {
-        doubts.push("the restore wasn't timed alone: its time includes the comparison".to_owned());
+/// The failure that the first difference of a proof is, or the first fault of its other moments.
+fn first_fault((proved, checked): &(Proved, Checked)) -> Option<Failure> {
+    let next = "see the output of the command";
+    if let Some(found) = proved.findings.first() {
+        return Some(Failure::new(Kind::Corrupt, found.code, &found.object, &found.cause, next));
     }
-    Checked {
-        point: Some(seawall_archive::point(manifest)),
-        restore_ms: if timed { proved.restore_ms } else { proved.duration_ms },
-        // The index and the chunks.
-        objects: manifest.totals.chunks.saturating_add(1),
-        read_bytes,
-        restored_bytes: manifest.totals.raw,
-        faults: of_set.chain(&proved.findings).map(fault).collect(),
-        doubts,
-        reachable,
-    }
-}
-
-/// The failure that the first difference of a proof is.
-fn first_finding(proved: &Proved) -> Option<Failure> {
-    let found = proved.findings.first()?;
-    Some(Failure::new(Kind::Corrupt, found.code, &found.object, &found.cause, "see the output of the command"))
+    let fault = checked.faults.first()?;
+    Some(Failure::new(Kind::Corrupt, "proof.failed", &fault.object, format!("{} ({})", fault.cause, fault.code), next))
 }
 
 /// The vault that `source` names, if it holds sets of a server.
-pub(super) async fn sets(source: &Source, edge: &Edge) -> Result<Option<Vault>, Failure> {
+pub(super) async fn sets_of(source: &Source, edge: &Edge) -> Result<Option<Vault>, Failure> {
     let opener = edge.opener(runtime::working())?;
     opener.sets(source.vault()).await
 }

@@ -98,7 +98,7 @@ fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<
 fn holds_sets(source: &Source, edge: &Edge) -> bool {
     match source {
         Source::Database(database) => database.path().is_none(),
-        Source::Vault(_) => runtime::run(super::prove_server::sets(source, edge)).is_ok_and(|found| found.is_some()),
+        Source::Vault(_) => runtime::run(super::prove_server::sets_of(source, edge)).is_ok_and(|found| found.is_some()),
     }
 }
 

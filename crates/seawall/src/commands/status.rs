@@ -178,6 +178,9 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
                 error.next
             ));
         }
+        if let Some(proof) = &status.proof {
+            text.push_str(&format!("\n{}: {}\n", status.name, super::prove::line(proof)));
+        }
         status.alarms.iter().for_each(|alarm| text.push_str(&line_of_alarm(status, alarm, now)));
     }
     text.push_str(&limits(&asked));
@@ -347,6 +350,24 @@ mod tests {
         assert_eq!(output.json[0]["phase"], "failing");
         assert_eq!((&output.json[1]["engine"], &output.json[1]["phase"]), (&"lmdb".into(), &"stopped".into()));
         assert_eq!(output.json[1]["error"]["code"], "state.none");
+    }
+
+    #[test]
+    fn the_newest_proof_is_shown() {
+        let proof = serde_json::json!({
+            "database": "app", "engine": "sqlite", "at": "1970-01-01T00:00:00Z",
+            "point": { "position": "01", "moment": "1970-01-01T00:00:00Z" }, "level": "content", "restore_ms": 41_000,
+            "duration_ms": 60_000, "objects": 1, "read_bytes": 1, "restored_bytes": 8192, "faults": [], "host": "db1",
+        });
+        let proof = serde_json::from_value(proof).expect("a proof");
+        let proved = Status { proof: Some(proof), error: None, ..status() };
+        let output = render(vec![Asked::at("/x".into(), Ok(proved))], Moment::from_millis(61_000));
+        assert!(
+            output.text.contains("\napp: restored 8.0 KiB in 41.0 s on 1970-01-01 (level content, "),
+            "{}",
+            output.text
+        );
+        assert_eq!(output.json[0]["proof"]["restore_ms"], 41_000);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::fetch;
 use crate::heads::Heads;
 use crate::jobs::blocking;
 use crate::layout::{Layout, Stored, digest_key, parse_key};
-use crate::partial::check_integrity;
+use crate::partial::{EndOnDrop, check_integrity_until};
 use crate::prove::{Seen, Strength, differing, examine};
 use crate::restore::restore;
 
@@ -50,6 +50,11 @@ fn fault(error: &Error, when: &When) -> Option<Fault> {
         _ => failure.kind == Kind::Corrupt,
     };
     is_about_objects.then(|| failure.into())
+}
+
+/// About how large a database is, where nothing says it: its objects are compressed.
+fn by_objects(planned: &Restored) -> u64 {
+    planned.objects.iter().fold(0, |sum: u64, object| sum.saturating_add(object.bytes.saturating_mul(4)))
 }
 
 /// The checksum that the newest object of a chain keeps of the whole database.
@@ -103,11 +108,11 @@ impl Setting<'_> {
                 Ok(header) => u64::from(header.commit) * u64::from(header.page_size.get()),
                 Err(error) => {
                     checked.fault(fault(&error, &request.when).ok_or_else(|| error.failure())?);
-                    0
+                    by_objects(&planned)
                 }
             },
-            // Snapshots before 0.5 are compressed, and don't say how large the database is.
-            None => planned.objects.iter().map(|object| object.bytes.saturating_mul(4)).sum(),
+            // Snapshots before 0.5 don't say how large the database is.
+            None => by_objects(&planned),
         };
         request.admit(seawall_host::free_space(&request.scratch), needed)?;
         let started = Instant::now();
@@ -147,7 +152,11 @@ impl Setting<'_> {
         }
         if request.level >= Level::Engine {
             let file = output.clone();
-            if let Err(error) = blocking(move || check_integrity(&file, IntegrityCheck::Full)).await {
+            // The check may take long: it ends if the proof is given up.
+            let ending = EndOnDrop::default();
+            let end = ending.end();
+            let check = move || check_integrity_until(&file, IntegrityCheck::Full, &end);
+            if let Err(error) = blocking(check).await {
                 let mut fault = fault(&error, &request.when).ok_or_else(|| error.failure())?;
                 // The file in the scratch folder is gone when somebody reads this.
                 fault.object = self.named(checked);

@@ -1,0 +1,273 @@
+//! What a process knows of the proofs of its databases.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use seawall_core::{Backoff, Moment, Proof};
+use seawall_engines::proofs::{Last, Proving, due, successor_due};
+use tokio::sync::Notify;
+
+use crate::config::{DatabaseConfig, SourceName};
+
+/// When records that couldn't be read are read again.
+const AGAIN: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(3600));
+
+/// When a database without a point is looked at again.
+const EMPTY: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
+
+/// What is known of each database that is proved by itself.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    all: Mutex<HashMap<SourceName, Known>>,
+    changed: Notify,
+}
+
+/// What is known of one database.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Known {
+    /// The place of the records: another one has others.
+    place: String,
+    /// Whether the records were read.
+    is_read: bool,
+    /// The newest proof.
+    newest: Option<Proof>,
+    /// When the newest proof ended that said something about the objects.
+    concluded: Option<Moment>,
+    /// When the records were read first.
+    since: Moment,
+    /// How often in a row they couldn't be read.
+    unread: u32,
+    /// How often in a row it had no point.
+    empty: u32,
+    /// What came of the last try.
+    last: Option<Last>,
+    /// Nothing is done before this moment.
+    not_before: Option<Moment>,
+    /// When the next proof is due, by these settings.
+    due: Option<(Arc<Proving>, Moment)>,
+    /// When the successor of the newest proof that said something is due, by these settings.
+    successor: Option<(Arc<Proving>, Moment)>,
+}
+
+/// What is to be done next with a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Its records are to be read at a moment.
+    Read(Moment),
+    /// It is to be proved.
+    Prove {
+        /// When.
+        at: Moment,
+        /// Since when it waits: since its last proof, or since it is known that there is none.
+        since: Moment,
+    },
+}
+
+impl Board {
+    /// Lets the proofs be looked at at once: the configuration changed.
+    pub(crate) fn look_again(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Returns when the proofs are to be looked at at once.
+    pub(super) async fn looked_for(&self) {
+        self.changed.notified().await;
+    }
+
+    /// The newest proof of a database that is proved by itself, and when the successor of the newest one that said something about the
+    /// objects is or was due.
+    pub(crate) fn of(&self, config: &DatabaseConfig) -> (Option<Proof>, Option<Moment>) {
+        let Some(proving) = &config.prove else { return (None, None) };
+        let Some(known) = self.known(config).filter(|known| known.since != Moment::default()) else {
+            return (None, None);
+        };
+        let Known { newest, concluded, since, .. } = known;
+        let due = match known.successor {
+            Some((by, at)) if Arc::ptr_eq(&by, proving) => at,
+            _ => {
+                let at = successor_due(&proving.schedule(&config.name), concluded, since);
+                if let Some(known) = self.lock().get_mut(&config.source()).filter(|known| known.concluded == concluded)
+                {
+                    known.successor = Some((Arc::clone(proving), at));
+                }
+                at
+            }
+        };
+        (newest, Some(due))
+    }
+
+    /// What is to be done next with a database.
+    pub(super) fn turn(&self, config: &DatabaseConfig, proving: &Arc<Proving>, now: Moment) -> Turn {
+        let mut all = self.lock();
+        let Some(known) = all.get_mut(&config.source()).filter(|known| known.place == config.place()) else {
+            return Turn::Read(now);
+        };
+        let begin = known.not_before.unwrap_or(now);
+        if !known.is_read {
+            return Turn::Read(begin);
+        }
+        let at = match &known.due {
+            Some((by, at)) if Arc::ptr_eq(by, proving) => *at,
+            // There may be thousands of databases, so that it is kept.
+            _ => {
+                let at = due(&proving.schedule(&config.name), known.last, now);
+                known.due = Some((Arc::clone(proving), at));
+                at
+            }
+        };
+        Turn::Prove { at: at.max(begin), since: known.last.map_or(known.since, |last| last.at) }
+    }
+
+    /// What is known of a database; `None` if nothing was tried yet.
+    fn known(&self, config: &DatabaseConfig) -> Option<Known> {
+        self.lock().get(&config.source()).filter(|known| known.place == config.place()).cloned()
+    }
+
+    /// Forgets the databases that the process doesn't have any more.
+    pub(crate) fn keep(&self, is_there: impl Fn(&SourceName) -> bool) {
+        self.lock().retain(|source, _| is_there(source));
+    }
+
+    /// Notes the records of a database, newest first.
+    pub(super) fn read(&self, config: &DatabaseConfig, proofs: Vec<Proof>, now: Moment) {
+        self.change(config, |known| {
+            known.is_read = true;
+            (known.not_before, known.unread) = (None, 0);
+            if known.since == Moment::default() {
+                known.since = now;
+            }
+            let concluded = proofs.iter().find(|proof| !proof.inconclusive).map(|proof| proof.at);
+            known.concluded = known.concluded.max(concluded);
+            let newest = proofs.into_iter().next();
+            // What couldn't be recorded is newer.
+            let is_newer = newest.as_ref().map(|proof| proof.at) > known.last.map(|last| last.at);
+            if let Some(newest) = newest.filter(|_| is_newer) {
+                known.last = Some(Last::of(&newest));
+                known.newest = Some(newest);
+            }
+        });
+    }
+
+    /// Notes that the records can't be read now. They are read again later, and later after each failure.
+    pub(super) fn unread(&self, config: &DatabaseConfig, now: Moment) {
+        self.change(config, |known| {
+            known.is_read = false;
+            known.unread = known.unread.saturating_add(1);
+            known.not_before = Some(now.after(AGAIN.after(known.unread)));
+        });
+    }
+
+    /// Notes a proof that ended without a result.
+    pub(super) fn passed(&self, config: &DatabaseConfig, now: Moment) {
+        self.change(config, |known| {
+            let failures = known.last.and_then(|last| last.failures).unwrap_or(0).saturating_add(1);
+            known.last = Some(Last { at: now, failures: Some(failures) });
+        });
+    }
+
+    /// Notes that a database has no point yet. It is looked at again later, and ever more seldom.
+    pub(super) fn pass_over(&self, config: &DatabaseConfig, now: Moment) {
+        self.change(config, |known| {
+            known.empty = known.empty.saturating_add(1);
+            known.not_before = Some(now.after(EMPTY.after(known.empty)));
+        });
+    }
+
+    /// Notes a proof that was made now.
+    pub(super) fn proved(&self, config: &DatabaseConfig, proof: Proof) {
+        self.change(config, |known| {
+            let failures = known.last.and_then(|last| last.failures).unwrap_or(0);
+            let last = Last::of(&proof);
+            known.last = Some(Last { failures: last.failures.map(|_| failures.saturating_add(1)), ..last });
+            if !proof.inconclusive {
+                known.concluded = Some(proof.at);
+            }
+            known.newest = Some(proof);
+            known.empty = 0;
+        });
+    }
+
+    fn change(&self, config: &DatabaseConfig, change: impl FnOnce(&mut Known)) {
+        let mut all = self.lock();
+        let known = all.entry(config.source()).or_default();
+        if known.place != config.place() {
+            *known = Known { place: config.place(), ..Known::default() };
+        }
+        (known.due, known.successor) = (None, None);
+        change(known);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SourceName, Known>> {
+        // Whole between any two statements that can panic.
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::database;
+    use seawall_core::{Fault, Level, Point};
+
+    fn config() -> DatabaseConfig {
+        let text = "prove: { schedule: 0 5 * * * }";
+        let tree = seawall_config::document::parse(text).expect("YAML");
+        let mut fields = seawall_config::Fields::new("databases", tree).expect("a mapping");
+        let proving = Proving::take(&mut fields, "work", "/".as_ref()).expect("read").flatten();
+        DatabaseConfig { prove: proving.map(Arc::new), ..database("work") }
+    }
+
+    fn at(text: &str) -> Moment {
+        format!("2026-11-{text}:00Z").parse().expect("a moment")
+    }
+
+    fn proof(moment: &str, inconclusive: bool) -> Proof {
+        let fault = Fault { code: "vault.unavailable".into(), object: String::new(), cause: String::new() };
+        Proof {
+            database: "work".into(),
+            engine: "sqlite".into(),
+            at: at(moment),
+            point: (!inconclusive).then(|| Point { position: "1".into(), moment: at(moment) }),
+            level: Level::Content,
+            restore_ms: 0,
+            duration_ms: 0,
+            objects: 0,
+            read_bytes: 0,
+            fresh_bytes: 0,
+            restored_bytes: 0,
+            moments: Vec::new(),
+            faults: if inconclusive { vec![fault] } else { Vec::new() },
+            inconclusive,
+            doubts: Vec::new(),
+            host: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_the_status_shows_of_proofs() {
+        let (board, config) = (Board::default(), config());
+        assert_eq!(board.of(&config), (None, None), "nothing is known yet");
+        board.unread(&config, at("20T11:00"));
+        assert_eq!(board.of(&config), (None, None), "the records aren't known");
+        assert_eq!(board.known(&config).and_then(|known| known.not_before), Some(at("20T11:00").after(AGAIN.after(1))));
+        board.read(&config, Vec::new(), at("20T12:00"));
+        assert_eq!(board.of(&config), (None, Some(at("20T12:00"))), "there is none");
+        board.read(&config, vec![proof("19T07:00", true), proof("19T06:00", false)], at("20T12:00"));
+        assert_eq!(board.of(&config), (Some(proof("19T07:00", true)), Some(at("20T05:00"))));
+        board.proved(&config, proof("20T12:01", false));
+        assert_eq!(board.of(&config), (Some(proof("20T12:01", false)), Some(at("21T05:00"))));
+        // What couldn't be recorded stays the newest.
+        board.proved(&config, proof("20T13:00", true));
+        board.proved(&config, proof("20T13:05", true));
+        board.read(&config, vec![proof("20T12:01", false)], at("20T13:06"));
+        assert_eq!(board.of(&config), (Some(proof("20T13:05", true)), Some(at("21T05:00"))));
+        assert_eq!(board.known(&config).and_then(|known| known.last?.failures), Some(2));
+        // Proofs that were switched off, and another vault.
+        assert_eq!(board.of(&DatabaseConfig { prove: None, ..config.clone() }), (None, None));
+        let moved = DatabaseConfig { vault: database("other").vault, ..config.clone() };
+        assert_eq!(board.of(&moved), (None, None));
+        board.keep(|_| false);
+        assert_eq!(board.of(&config), (None, None));
+    }
+}

@@ -1,0 +1,278 @@
+//! Proves databases by their schedules: one at a time, beside the protection, also after a restart.
+//!
+//! Whether a proof is due follows from the schedule, the newest record in the vault, and the time (`seawall_engines::proofs::due`). So
+//! the records are read once when a database comes, and again before each proof: another host may have proved it. All of that happens
+//! `aside`, on a thread with a runtime and connections of its own, which gives way to everything else. A stop ends a proof at once.
+//! `board` holds what is known, for the status.
+
+mod aside;
+mod board;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_core::{Clock as _, Failure, Moment, Proof, Shutdown, Status, SystemClock};
+use seawall_engines::DatabaseConfig;
+use seawall_engines::proofs::{Made, Proving, Recorded};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::aside::aside;
+pub(crate) use self::board::Board;
+use self::board::Turn;
+use crate::Opener;
+use crate::config::SourceName;
+use crate::control::Actions;
+use crate::fleet::Seen;
+
+/// How often databases are looked at at least: one may have come, or a clock was set.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// Databases whose records are read with the same connections.
+const READ_AT_ONCE: usize = 64;
+
+/// How long reading the records of a database may take.
+const READING: Duration = Duration::from_secs(60);
+
+/// How long a proof that is ended may take to remove what it made.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// Threads with which one proof restores.
+const JOBS: usize = 2;
+
+/// The proofs of a process.
+pub(crate) struct Provers {
+    task: JoinHandle<()>,
+    end: CancellationToken,
+}
+
+impl Provers {
+    /// Ends the proof that is being made, and removes what it made. It has a few seconds for that.
+    pub(crate) async fn end(self) {
+        self.end.cancel();
+        let _late_or_done = tokio::time::timeout(ENDING, self.task).await;
+    }
+}
+
+/// Proves the databases of a process until its shutdown.
+pub(crate) fn start(actions: &Arc<Actions>, shutdown: &Shutdown) -> Provers {
+    let end = CancellationToken::new();
+    let (actions, shutdown, stop) = (Arc::clone(actions), shutdown.clone(), end.clone());
+    let task = tokio::spawn(async move {
+        let Some(opener) = actions.fleet().prover() else { return };
+        let asked = async {
+            tokio::select! {
+                () = shutdown.graceful() => stop.cancel(),
+                () = stop.cancelled() => {}
+            }
+        };
+        // The proof that is being made is waited for, so that it can remove what it made.
+        tokio::join!(keep_proving(&opener, &actions, &stop), asked);
+    });
+    Provers { task, end }
+}
+
+async fn keep_proving(opener: &Arc<Opener>, actions: &Actions, stop: &CancellationToken) {
+    let board = actions.proofs();
+    loop {
+        let members = actions.fleet().proved();
+        let turns = turns(&members, board, SystemClock.now());
+        for batch in turns.unread.chunks(READ_AT_ONCE) {
+            read(opener, board, batch, stop).await;
+        }
+        for source in turns.due {
+            if stop.is_cancelled() {
+                return;
+            }
+            // The proofs before it may have taken hours.
+            let Some(member) = actions.fleet().find(&source.to_string()) else { continue };
+            let Some(proving) = member.config.prove.clone() else { continue };
+            if has_point(&member).await {
+                prove(opener, board, &member.config, &proving, stop).await;
+            } else {
+                // The others don't wait for it.
+                board.pass_over(&member.config, SystemClock.now());
+            }
+        }
+        // What was read may be due at once.
+        let next = self::turns(&members, board, SystemClock.now());
+        let wait = if next.is_empty() {
+            next.then.map_or(LOOK, |at| at.since(SystemClock.now()).min(LOOK))
+        } else {
+            Duration::ZERO
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = board.looked_for() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+/// Whether there is something to restore of a database.
+async fn has_point(member: &Seen) -> bool {
+    let Some(engine) = &member.engine else { return false };
+    matches!(engine.known_status().await, Ok(Status { protected: Some(_), .. }))
+}
+
+/// What is to be done now.
+#[derive(Debug, Default)]
+struct Turns {
+    /// Databases whose records aren't known.
+    unread: Vec<DatabaseConfig>,
+    /// Databases that are to be proved, the one first whose last proof is the oldest.
+    due: Vec<SourceName>,
+    /// When there is something to do after that.
+    then: Option<Moment>,
+}
+
+impl Turns {
+    fn is_empty(&self) -> bool {
+        self.unread.is_empty() && self.due.is_empty()
+    }
+}
+
+/// What is to be done with these databases now.
+fn turns(members: &[Seen], board: &Board, now: Moment) -> Turns {
+    let (mut turns, mut due) = (Turns::default(), Vec::new());
+    for member in members {
+        let config = &member.config;
+        let Some(proving) = &config.prove else { continue };
+        match board.turn(config, proving, now) {
+            Turn::Read(at) if at <= now => turns.unread.push(config.clone()),
+            Turn::Prove { at, since } if at <= now => due.push((since, config.source())),
+            Turn::Read(at) | Turn::Prove { at, .. } => turns.then = Some(turns.then.map_or(at, |then| then.min(at))),
+        }
+    }
+    due.sort();
+    turns.due = due.into_iter().map(|(_, source)| source).collect();
+    turns
+}
+
+/// Threads for the blocking work of a database's proof: those that restore, those that read a vault in a folder and keep the scratch
+/// folder, and what a server's connections need, as for its backup.
+fn threads(config: &DatabaseConfig) -> usize {
+    JOBS + 4 + 4 * config.server_jobs().unwrap_or(0)
+}
+
+/// Reads the records of some databases.
+async fn read(opener: &Arc<Opener>, board: &Board, batch: &[DatabaseConfig], stop: &CancellationToken) {
+    let (opener, databases) = (Arc::clone(opener), batch.to_vec());
+    let work = move || async move {
+        let (apart, mut all) = (opener.apart(JOBS), Vec::with_capacity(databases.len()));
+        for database in &databases {
+            let read = tokio::time::timeout(READING, apart.proofs(database)).await;
+            all.push(read.unwrap_or_else(|_| Err(late(database))));
+        }
+        all
+    };
+    let bound = READING.saturating_mul(u32::try_from(batch.len()).unwrap_or(u32::MAX).saturating_add(1));
+    let threads = batch.iter().map(threads).max().unwrap_or(JOBS);
+    let read = aside(work, (threads, bound), stop).await;
+    if stop.is_cancelled() {
+        return;
+    }
+    let mut read = read.unwrap_or_default().into_iter();
+    for config in batch {
+        match read.next().unwrap_or_else(|| Err(late(config))) {
+            Ok(recorded) => {
+                tell_doubts(config, &recorded);
+                board.read(config, recorded.proofs, SystemClock.now());
+            }
+            Err(failure) => unread(board, config, &failure),
+        }
+    }
+}
+
+/// Proves a database, unless another host has proved it meanwhile.
+async fn prove(
+    opener: &Arc<Opener>,
+    board: &Board,
+    config: &DatabaseConfig,
+    proving: &Arc<Proving>,
+    stop: &CancellationToken,
+) {
+    read(opener, board, std::slice::from_ref(config), stop).await;
+    let now = SystemClock.now();
+    match board.turn(config, proving, now) {
+        Turn::Prove { at, .. } if at <= now => {}
+        _ => return,
+    }
+    let before = board.of(config).0;
+    tracing::info!(database = config.name, level = proving.level.name(), "proving");
+    let (apart, database, own, before) = (Arc::clone(opener), config.clone(), Arc::clone(proving), before);
+    let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, before.as_ref()).await };
+    // The proof has its own bound. This one is for what doesn't even notice that.
+    let bound = proving.within.saturating_add(Duration::from_secs(3600));
+    let Some(Made { proof, recorded }) = aside(work, (threads(config), bound), stop).await else {
+        if !stop.is_cancelled() {
+            tracing::error!(database = config.name, "a proof ended unexpectedly");
+            board.passed(config, SystemClock.now());
+        }
+        return;
+    };
+    tell(config, &proof);
+    if let Some(Err(failure)) = recorded {
+        tracing::warn!(
+            database = config.name,
+            code = failure.code,
+            next = failure.next,
+            "the proof isn't recorded: {failure}"
+        );
+    }
+    board.proved(config, proof);
+}
+
+fn tell(config: &DatabaseConfig, proof: &Proof) {
+    let (database, seconds) = (&config.name, proof.duration_ms / 1000);
+    let fault = proof.faults.first().map(|fault| format!("{}: {} ({})", fault.object, fault.cause, fault.code));
+    match (proof.holds(), proof.inconclusive) {
+        (true, _) => {
+            let point = proof.point.as_ref().map(|point| point.position.as_str());
+            tracing::info!(
+                database,
+                point,
+                level = proof.level.name(),
+                bytes = proof.restored_bytes,
+                seconds,
+                "proved"
+            );
+        }
+        (false, true) => {
+            tracing::error!(database, seconds, "the proof couldn't be made: {}", fault.unwrap_or_default())
+        }
+        (false, false) => tracing::error!(database, seconds, "the proof failed: {}", fault.unwrap_or_default()),
+    }
+}
+
+fn tell_doubts(config: &DatabaseConfig, recorded: &Recorded) {
+    for doubt in &recorded.doubts {
+        tracing::warn!(database = config.name, "{doubt}");
+    }
+}
+
+fn unread(board: &Board, config: &DatabaseConfig, failure: &Failure) {
+    tracing::warn!(
+        database = config.name,
+        code = failure.code,
+        next = failure.next,
+        "the records of its proofs can't be read: {failure}"
+    );
+    board.unread(config, SystemClock.now());
+}
+
+fn late(config: &DatabaseConfig) -> Failure {
+    let cause = format!("no answer within {} s", READING.as_secs());
+    let kind = seawall_core::Kind::Unavailable;
+    Failure::new(
+        kind,
+        "vault.timeout",
+        config.vault.to_string(),
+        cause,
+        "see to the vault; it is asked again by itself",
+    )
+}
+
+#[cfg(test)]
+mod tests;

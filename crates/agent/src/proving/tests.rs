@@ -1,0 +1,45 @@
+//! Whose turn it is.
+
+use seawall_core::Moment;
+use seawall_engines::proofs::Proving;
+
+use super::*;
+use crate::fleet::Origin;
+use crate::testing::database;
+
+fn member(name: &str, schedule: &str) -> Seen {
+    let tree = seawall_config::document::parse(&format!("prove: {{ schedule: {schedule} }}")).expect("YAML");
+    let mut fields = seawall_config::Fields::new("databases", tree).expect("a mapping");
+    let prove = Proving::take(&mut fields, name, "/".as_ref()).expect("read").flatten().map(Arc::new);
+    let config = DatabaseConfig { prove, ..database(name) };
+    Seen { config, origin: Origin::Configured, engine: None, running: true, coming: false, failure: None }
+}
+
+#[test]
+fn whose_turn_it_is() {
+    let at = |text: &str| -> Moment { format!("2026-11-{text}:00Z").parse().expect("a moment") };
+    let members = [member("a", "0 5 * * *"), member("b", "0 6 * * *")];
+    let (a, b) = (&members[0].config, &members[1].config);
+    let board = Board::default();
+    let now_and_then = |now| {
+        let turns = turns(&members, &board, at(now));
+        let due = turns.due.iter().map(|source| source.to_string().chars().last().unwrap_or('?')).collect::<String>();
+        let unread = turns.unread.iter().map(|config| config.name.as_str()).collect::<String>();
+        (unread, due, turns.then)
+    };
+    let expect = |unread: &str, due: &str, then: Option<&str>| (unread.to_owned(), due.to_owned(), then.map(at));
+    assert_eq!(now_and_then("20T12:00"), expect("ab", "", None));
+    board.read(a, Vec::new(), at("20T11:00"));
+    assert_eq!(now_and_then("20T12:00"), expect("b", "a", None));
+    // The records of one can't be read, and the other has no point yet.
+    board.unread(b, at("20T12:00"));
+    board.pass_over(a, at("20T12:00"));
+    assert_eq!(now_and_then("20T12:00").2, Some(at("20T12:00").after(Duration::from_secs(2))));
+    assert_eq!(now_and_then("20T13:30"), expect("b", "a", None));
+    board.read(b, Vec::new(), at("20T10:00"));
+    assert_eq!(now_and_then("20T13:30"), expect("", "ba", None), "what has waited for longer comes first");
+    board.passed(b, at("20T13:30"));
+    assert_eq!(now_and_then("20T13:30"), expect("", "a", Some("20T13:31")));
+    board.passed(a, at("20T13:30"));
+    assert_eq!(now_and_then("20T13:30"), expect("", "", Some("20T13:31")), "what came to nothing is repeated");
+}

@@ -1,0 +1,142 @@
+//! Proofs of a database of a configuration: reads its records, and makes and records a proof as its section `prove` says.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_core::{Description, Failure, Kind, Level, NoProgress, Proof, Prove, When};
+use seawall_vault::Vault;
+use tokio::time::Instant;
+
+use super::due::is_recorded;
+use super::sets::SetProver;
+use super::{ProofOrder, Proofs, Proving, Recorded, first_fault};
+use crate::database::{DatabaseConfig, EngineConfig};
+use crate::hooks::Operation;
+use crate::open::Opener;
+
+/// Records that are read of each vault: enough to find one that says something about the objects.
+const READ: usize = 20;
+
+/// How long opening a vault and writing a record may take, beside the restores.
+const AROUND: Duration = Duration::from_secs(300);
+
+/// Bytes that a proof by itself leaves free: protection and the application may use the same disk.
+const SPARE: u64 = 256 << 20;
+
+/// A proof that was made, or why it couldn't be.
+#[derive(Debug)]
+pub struct Made {
+    /// What came of it.
+    pub proof: Proof,
+    /// The key of its record, or why there is none; `None` if it wasn't worth one.
+    pub recorded: Option<Result<String, Failure>>,
+}
+
+impl Opener {
+    /// The newest records of a database, from each of its vaults that can be reached.
+    ///
+    /// # Errors
+    /// When none of them can be reached.
+    pub async fn proofs(&self, database: &DatabaseConfig) -> Result<Recorded, Failure> {
+        let (mut all, mut reached, mut last) = (Recorded::default(), false, None);
+        for one in database.each() {
+            let look = async { Proofs::of(self.vault_of(&one).await?, &describe(&one)).newest(READ).await };
+            match look.await {
+                Ok(Recorded { proofs, doubts }) => {
+                    reached = true;
+                    all.proofs.extend(proofs);
+                    all.doubts.extend(doubts);
+                }
+                // A vault in a folder isn't there before the first object.
+                Err(failure) if failure.kind == Kind::NotFound => reached = true,
+                Err(failure) => last = Some(failure),
+            }
+        }
+        if let (false, Some(failure)) = (reached, last) {
+            return Err(failure);
+        }
+        all.proofs.sort_by_key(|proof| std::cmp::Reverse(proof.at));
+        Ok(all)
+    }
+
+    /// Proves a database as its section `prove` says, and records what came of it. `before` is the newest record.
+    pub async fn prove_as(&self, database: &DatabaseConfig, proving: &Proving, before: Option<&Proof>) -> Made {
+        let started = Instant::now();
+        let order = self.order(database, proving);
+        let mut vault = None;
+        let work = self.proved(database, &order, &mut vault);
+        let bound = ProofOrder { within: Some(proving.within.saturating_add(AROUND)), ..order.clone() };
+        let proof = match bound.in_time(&database.name, work).await {
+            Ok(proof) => proof,
+            Err(failure) => order.inconclusive(&describe(database), &failure, started),
+        };
+        let is_recorded = is_recorded(&proof, before, &proving.schedule(&database.name));
+        let recorded = match vault.filter(|_| is_recorded) {
+            None => None,
+            Some(vault) => {
+                let proofs = Proofs::of(vault, &describe(database));
+                let bound = ProofOrder { within: Some(AROUND), ..order };
+                Some(bound.in_time(&database.name, proofs.write(&proof)).await)
+            }
+        };
+        Made { proof, recorded }
+    }
+
+    fn order(&self, database: &DatabaseConfig, proving: &Proving) -> ProofOrder {
+        let place = || PathBuf::from(self.environment.get("TMPDIR").unwrap_or("/tmp"));
+        ProofOrder {
+            when: When::Latest,
+            moments: proving.moments,
+            // All of a set is compared, whatever the settings for all databases say.
+            level: if matches!(database.engine, EngineConfig::Server(_)) { Level::Content } else { proving.level },
+            within: Some(proving.within),
+            place: proving.scratch.clone().unwrap_or_else(place),
+            spare: SPARE,
+            host: self.hostname.clone(),
+        }
+    }
+
+    /// Opens the vault with the newest point, and makes the proof between its hooks. Says which vault it is as soon as it is open.
+    async fn proved(
+        &self,
+        database: &DatabaseConfig,
+        order: &ProofOrder,
+        opened: &mut Option<Vault>,
+    ) -> Result<Proof, Failure> {
+        let database = self.newest(database, &order.when).await?.database;
+        let (vault, engine) = self.database_and_vault(&database).await?;
+        *opened = Some(vault.clone());
+        let of_sets;
+        let prover: &dyn Prove = match (engine.proofs(), &database.engine) {
+            (Some(prover), _) => prover,
+            (None, EngineConfig::Server(server)) => {
+                of_sets = SetProver::new(vault, None, server.source.limits().clone(), &self.environment);
+                &of_sets
+            }
+            (None, _) => crate::ask::proofs(&*engine)?,
+        };
+        let mut made = None;
+        let (about, described) = (database.about(String::new()), describe(&database));
+        let done = database.hooks.around(Operation::Proof, &about, async {
+            let work = order.prove(prover, engine.history(), &described, Arc::new(NoProgress));
+            first_fault(made.insert(work.await?)).map_or(Ok(()), Err)
+        });
+        // A proof that found a fault is one, though it failed for its hooks.
+        match (done.await, made) {
+            (_, Some(proof)) => Ok(proof),
+            (Err(failure), None) => Err(failure),
+            (Ok(()), None) => Err(super::order::none_was_made(&database.name)),
+        }
+    }
+}
+
+/// What records call a database of a configuration.
+fn describe(database: &DatabaseConfig) -> Description {
+    Description {
+        name: database.name.clone(),
+        engine: database.engine.name(),
+        source: Some(database.source().to_string()),
+        vault: database.vault.to_string(),
+    }
+}

@@ -1,0 +1,146 @@
+//! When is the next proof of a database due, and is the newest one older than it should be? Pure functions from the schedule, the
+//! newest record and the time.
+
+use seawall_archive::{Schedule, retry_after};
+use seawall_core::{Moment, Proof};
+
+/// The code of a proof that took too long. It isn't repeated before its schedule says so: it would take as long again.
+pub const TOO_LONG: &str = "proof.too-long";
+
+/// What came of the last try to prove a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Last {
+    /// When it ended.
+    pub at: Moment,
+    /// If it couldn't be made and is to be repeated soon: how often that has happened in a row.
+    pub failures: Option<u32>,
+}
+
+impl Last {
+    /// What a record says of the last try.
+    pub fn of(proof: &Proof) -> Self {
+        let is_repeated = proof.inconclusive && proof.faults.iter().all(|fault| fault.code != TOO_LONG);
+        Self { at: proof.at, failures: is_repeated.then_some(1) }
+    }
+}
+
+/// When the next proof is due. A database that was never proved is due now. A proof that couldn't be made is tried again after a
+/// while that grows with each failure, but never later than its schedule says.
+pub fn due(schedule: &Schedule, last: Option<Last>, now: Moment) -> Moment {
+    let regular = schedule.due(last.map(|last| last.at), now);
+    match last {
+        Some(Last { at, failures: Some(failures) }) if at <= now => {
+            regular.min(at.after(retry_after(failures))).max(now)
+        }
+        _ => regular,
+    }
+}
+
+/// When the successor of the newest proof is or was due by the schedule. `proved` is the newest proof that said something about the
+/// objects, and `since` is when it became known that there is none.
+pub fn successor_due(schedule: &Schedule, proved: Option<Moment>, since: Moment) -> Moment {
+    proved.map_or(since, |at| schedule.after(at).unwrap_or(at))
+}
+
+/// Whether a proof is worth a record. One that couldn't be made is recorded once for each time that the schedule asks for one, so that
+/// repeated tries don't displace the records of proofs.
+pub(super) fn is_recorded(proof: &Proof, before: Option<&Proof>, schedule: &Schedule) -> bool {
+    let code = |proof: &Proof| proof.faults.first().map(|fault| fault.code.clone());
+    match before.filter(|before| proof.inconclusive && before.inconclusive && code(before) == code(proof)) {
+        Some(before) => schedule.after(before.at).is_none_or(|next| next <= proof.at),
+        None => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::{Fault, Level};
+
+    use super::*;
+
+    fn at(text: &str) -> Moment {
+        format!("2026-11-{text}:00Z").parse().expect("a moment")
+    }
+
+    #[test]
+    fn when_the_next_proof_is_due() {
+        let daily = Schedule::parse("0 5 * * *", "app").expect("a schedule");
+        let last = |text: &str, failures| Some(Last { at: at(text), failures });
+        for (last, now, expected) in [
+            (None, "20T12:00", "20T12:00"),
+            (last("20T05:40", None), "20T12:00", "21T05:00"),
+            // Nothing ran when it was due.
+            (last("18T05:40", None), "20T12:00", "20T12:00"),
+            // One that ended after its successor was due takes its place.
+            (last("20T05:00", None), "20T05:00", "21T05:00"),
+            // What couldn't be made is tried again.
+            (last("20T12:00", Some(1)), "20T12:00", "20T12:01"),
+            (last("20T12:00", Some(3)), "20T12:01", "20T12:04"),
+            (last("20T12:00", Some(99)), "20T12:01", "20T13:00"),
+            (last("20T12:00", Some(1)), "20T13:00", "20T13:00"),
+            (last("20T04:30", Some(99)), "20T04:40", "20T05:00"),
+            // The clock was set back.
+            (last("25T05:00", None), "20T12:00", "21T05:00"),
+            (last("25T05:00", Some(1)), "20T12:00", "21T05:00"),
+        ] {
+            assert_eq!(due(&daily, last, at(now)), at(expected), "{last:?} {now}");
+        }
+    }
+
+    #[test]
+    fn when_a_successor_is_due() {
+        let weekly = Schedule::parse("0 5 * * 0", "app").expect("a schedule");
+        for (proved, expected) in [
+            // The 22nd is a Sunday.
+            (Some("17T12:00"), "22T05:00"),
+            (Some("22T05:10"), "29T05:00"),
+            (None, "20T12:00"),
+        ] {
+            assert_eq!(successor_due(&weekly, proved.map(at), at("20T12:00")), at(expected), "{proved:?}");
+        }
+    }
+
+    fn proof(moment: &str, code: &str, inconclusive: bool) -> Proof {
+        Proof {
+            database: "app".into(),
+            engine: "sqlite".into(),
+            at: at(moment),
+            point: None,
+            level: Level::Content,
+            restore_ms: 0,
+            duration_ms: 0,
+            objects: 0,
+            read_bytes: 0,
+            fresh_bytes: 0,
+            restored_bytes: 0,
+            moments: Vec::new(),
+            faults: vec![Fault { code: code.into(), object: String::new(), cause: String::new() }],
+            inconclusive,
+            doubts: Vec::new(),
+            host: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_recorded_and_what_is_repeated_soon() {
+        let daily = Schedule::parse("0 5 * * *", "app").expect("a schedule");
+        let away = |moment| proof(moment, "vault.unavailable", true);
+        for (new, before, expected) in [
+            (away("20T12:00"), None, true),
+            (away("20T12:00"), Some(away("20T11:00")), false),
+            (away("21T05:00"), Some(away("20T11:00")), true),
+            (away("20T12:00"), Some(proof("20T11:00", "proof.no-room", true)), true),
+            (away("20T12:00"), Some(proof("20T11:00", "vault.unavailable", false)), true),
+            (proof("20T12:00", "sqlite.corrupt", false), Some(proof("20T11:00", "sqlite.corrupt", false)), true),
+        ] {
+            assert_eq!(is_recorded(&new, before.as_ref(), &daily), expected, "{new:?} {before:?}");
+        }
+        for (proof, failures) in [
+            (away("20T12:00"), Some(1)),
+            (proof("20T12:00", TOO_LONG, true), None),
+            (proof("20T12:00", "sqlite.corrupt", false), None),
+        ] {
+            assert_eq!(Last::of(&proof), Last { at: proof.at, failures });
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The records of proofs in a vault.
+//!
+//! Anybody who can write to the vault can put other objects between them. They never hide a true record, and make none go: only what
+//! was read and is a true record of this database is shown, or deleted.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use seawall_core::{Clock as _, Description, Failure, Kind, Moment, Proof, SystemClock};
+use seawall_vault::{ObjectKey, Prefix, Vault};
+
+use super::record;
+
+/// Records that are read at once.
+const AT_ONCE: usize = 8;
+
+/// Records that are kept for each database.
+const KEPT: usize = 100;
+
+/// More records than are kept, before the oldest ones are deleted: then not every proof reads all records.
+const SLACK: usize = 20;
+
+/// The newest names that are read at most. A stranger would have to write as many to hide a record.
+const MOST_READ: usize = 1000;
+
+/// Objects that are listed at most.
+const MOST_LISTED: usize = 100_000;
+
+/// Doubts that are told one by one.
+const MOST_DOUBTS: usize = 5;
+
+/// Whether an object of this name is the record of a proof.
+pub fn is_record(key: &ObjectKey) -> bool {
+    record::is_in_folder(key.as_str())
+}
+
+/// The records of proofs of one database, in its vault.
+#[derive(Debug)]
+pub struct Proofs {
+    vault: Vault,
+    folder: String,
+    database: Description,
+}
+
+/// The proofs that are recorded in a vault.
+#[derive(Debug, Default)]
+pub struct Recorded {
+    /// The newest, newest first.
+    pub proofs: Vec<Proof>,
+    /// What is wrong with records that were left out, each one sentence without a full stop.
+    pub doubts: Vec<String>,
+}
+
+/// The names of the folder's records.
+#[derive(Debug, Default)]
+struct Names {
+    /// The newest, in order.
+    newest: BTreeSet<String>,
+    /// How many there are.
+    count: usize,
+    /// Names with a moment of the future.
+    later: usize,
+    /// Whether the folder holds more objects than are listed.
+    cut: bool,
+}
+
+impl Proofs {
+    /// The records of a database, which `vault` holds.
+    pub fn of(vault: Vault, database: &Description) -> Self {
+        let folder = record::folder(database.engine, &database.name);
+        Self { vault, folder, database: database.clone() }
+    }
+
+    /// The newest records, at most `most`. A record that can't be read, or is one of another database, is left out, with a doubt: it
+    /// says nothing about the database.
+    ///
+    /// # Errors
+    /// When the vault can't be listed.
+    pub async fn newest(&self, most: usize) -> Result<Recorded, Failure> {
+        let Names { newest, later, cut, .. } = self.names().await?;
+        let mut recorded = Recorded::default();
+        let mut all = Box::pin(stream::iter(newest.into_iter().rev()).map(|name| self.look(name)).buffered(AT_ONCE));
+        let mut left_out = 0;
+        while recorded.proofs.len() < most
+            && let Some((name, read)) = all.next().await
+        {
+            match read {
+                Ok(proof) => recorded.proofs.push(proof),
+                Err(_) if left_out >= MOST_DOUBTS => left_out += 1,
+                Err(why) => {
+                    left_out += 1;
+                    let doubt = format!("{}{name}: this record of a proof is left out: {why}", self.folder);
+                    recorded.doubts.push(doubt);
+                }
+            }
+        }
+        let folder = &self.folder;
+        let counted = [
+            (later, format!("{folder}: records of proofs of the future are left out: {later}")),
+            (
+                left_out.saturating_sub(MOST_DOUBTS),
+                format!("{folder}: more records of proofs are left out: {}", left_out.saturating_sub(MOST_DOUBTS)),
+            ),
+            (
+                usize::from(cut),
+                format!("{folder}: it holds more than {MOST_LISTED} objects, and the last aren't looked at"),
+            ),
+        ];
+        recorded.doubts.extend(counted.into_iter().filter(|(count, _)| *count > 0).map(|(_, doubt)| doubt));
+        Ok(recorded)
+    }
+
+    async fn look(&self, name: String) -> (String, Result<Proof, String>) {
+        let read = self.read(&name).await;
+        (name, read)
+    }
+
+    async fn read(&self, name: &str) -> Result<Proof, String> {
+        let bytes = self.vault.read(&self.key(name)?, None, record::MOST).await.map_err(|error| error.to_string())?;
+        let proof = record::parse(name, &bytes)?;
+        record::belongs(&proof, &self.database)?;
+        Ok(proof)
+    }
+
+    /// Writes a record, then deletes the oldest ones where that is allowed. Returns the object's key.
+    ///
+    /// # Errors
+    /// When the record can't be written.
+    pub async fn write(&self, proof: &Proof) -> Result<String, Failure> {
+        let internal = |cause: String| {
+            Failure::new(Kind::Internal, "proof.internal", proof.database.clone(), cause, "report this: it is a defect")
+        };
+        let name = record::name(proof.at, nonce(proof.at));
+        let key = self.key(&name).map_err(internal)?;
+        let bytes = record::bytes(proof).map_err(|error| internal(error.to_string()))?;
+        self.vault.create(&key, Bytes::from(bytes), None).await?;
+        if let Err(failure) = self.prune().await {
+            tracing::debug!(folder = self.folder, "old records of proofs stay: {failure}");
+        }
+        Ok(key.to_string())
+    }
+
+    /// Deletes the oldest records but for the newest [`KEPT`], each after it was read. Credentials that may not delete leave them.
+    async fn prune(&self) -> Result<(), Failure> {
+        let names = self.names().await?;
+        if names.count <= KEPT + SLACK {
+            return Ok(());
+        }
+        let newest = names.newest.into_iter().rev();
+        let mut read = Box::pin(stream::iter(newest).map(|name| self.look(name)).buffered(AT_ONCE));
+        let (mut kept, mut due) = (0, Vec::new());
+        while let Some((name, read)) = read.next().await {
+            match read {
+                Ok(_) if kept < KEPT => kept += 1,
+                Ok(_) => due.extend(self.key(&name).ok()),
+                Err(_) => {}
+            }
+        }
+        if !due.is_empty() {
+            self.vault.delete(&due).await?;
+        }
+        Ok(())
+    }
+
+    /// The names of the records in the folder.
+    async fn names(&self) -> Result<Names, Failure> {
+        let limit = SystemClock.now().after(record::SKEW);
+        let mut names = Names::default();
+        let mut entries = Box::pin(self.vault.entries(&Prefix::new(&self.folder)?, None));
+        let mut listed = 0;
+        while let Some(entry) = entries.try_next().await? {
+            if listed >= MOST_LISTED {
+                names.cut = true;
+                break;
+            }
+            listed += 1;
+            let name = entry.key.as_str().strip_prefix(&self.folder);
+            let Some((name, at)) = name.and_then(|name| Some((name, record::moment_of(name)?))) else { continue };
+            if at > limit {
+                names.later += 1;
+                continue;
+            }
+            names.count += 1;
+            names.newest.insert(name.to_owned());
+            if names.newest.len() > MOST_READ {
+                names.newest.pop_first();
+            }
+        }
+        Ok(names)
+    }
+
+    fn key(&self, name: &str) -> Result<ObjectKey, String> {
+        ObjectKey::new(format!("{}{name}", self.folder)).map_err(|error| error.to_string())
+    }
+}
+
+/// Keeps records of one instant apart.
+fn nonce(at: Moment) -> u32 {
+    let mut bytes = [0; 4];
+    #[expect(clippy::disallowed_methods, reason = "this is the edge where randomness enters")]
+    let filled = getrandom::fill(&mut bytes);
+    match filled {
+        Ok(()) => u32::from_ne_bytes(bytes),
+        // Two records of one millisecond are then refused instead of written over.
+        Err(_) => u32::try_from(at.as_millis().unsigned_abs() % u64::from(u32::MAX)).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::Level;
+    use seawall_vault::{Environment, Policy, VaultUrl};
+
+    use super::*;
+
+    fn proof(millis: i64) -> Proof {
+        Proof {
+            database: "app".into(),
+            engine: "sqlite".into(),
+            at: Moment::from_millis(millis),
+            point: None,
+            level: Level::Content,
+            restore_ms: 1,
+            duration_ms: 2,
+            objects: 3,
+            read_bytes: 4,
+            fresh_bytes: 0,
+            restored_bytes: 5,
+            moments: Vec::new(),
+            faults: Vec::new(),
+            inconclusive: false,
+            doubts: Vec::new(),
+            host: "here".into(),
+        }
+    }
+
+    async fn vault(folder: &tempfile::TempDir) -> Vault {
+        let url: VaultUrl = format!("file://{}", folder.path().display()).parse().expect("a URL");
+        Vault::open(&url, &Environment::default(), Policy::default()).await.expect("a vault")
+    }
+
+    fn described(engine: &'static str, name: &str) -> Description {
+        Description { name: name.into(), engine, source: Some("/x".into()), vault: String::new() }
+    }
+
+    fn seconds(recorded: &Recorded) -> Vec<i64> {
+        recorded.proofs.iter().map(|proof| proof.at.as_millis() / 1000).collect()
+    }
+
+    #[tokio::test]
+    async fn the_newest_records_stay_whatever_strangers_write() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let vault = vault(&folder).await;
+        let proofs = Proofs::of(vault.clone(), &described("sqlite", "app"));
+        // A stranger's objects, older and newer than every record.
+        let mut strange = Vec::new();
+        for number in 0..110_i64 {
+            let at = Moment::from_millis(if number < 100 { number } else { 10_000_000 + number });
+            let key = format!("seawall/proofs/{}", record::name(at, 7));
+            strange.push(ObjectKey::new(key).expect("a key"));
+        }
+        strange.push(ObjectKey::new("seawall/proofs/99990101T000000000Z-00000001.json").expect("a key"));
+        for key in &strange {
+            vault.create(key, Bytes::from_static(b"{}"), None).await.expect("written");
+        }
+        for second in 1..=90 {
+            proofs.write(&proof(second * 1000)).await.expect("written");
+        }
+        let found = proofs.newest(200).await.expect("listed");
+        assert_eq!(seconds(&found), (1..=90).rev().collect::<Vec<_>>(), "no record goes before there are too many");
+        assert_eq!(found.doubts.len(), MOST_DOUBTS + 2, "{:?}", found.doubts);
+        assert!(found.doubts.iter().any(|doubt| doubt.contains("of the future are left out: 1")), "{:?}", found.doubts);
+        assert!(found.doubts.iter().any(|doubt| doubt.ends_with("left out: 105")), "{:?}", found.doubts);
+        assert_eq!(seconds(&proofs.newest(1).await.expect("listed")), [90]);
+
+        for second in 91..=103 {
+            proofs.write(&proof(second * 1000)).await.expect("written");
+        }
+        assert_eq!(seconds(&proofs.newest(200).await.expect("listed")), (4..=103).rev().collect::<Vec<_>>());
+        for key in &strange {
+            assert!(vault.head(key).await.expect("asked").is_some(), "{key}: a stranger's object is left alone");
+        }
+        assert!(is_record(&strange[0]));
+    }
+
+    #[tokio::test]
+    async fn records_of_other_databases_are_left_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let vault = vault(&folder).await;
+        let own = Proofs::of(vault.clone(), &described("sqlite", "app"));
+        own.write(&proof(1000)).await.expect("written");
+        own.write(&Proof { database: "file:///v".into(), ..proof(2000) }).await.expect("written");
+        own.write(&Proof { database: "other".into(), ..proof(3000) }).await.expect("written");
+        own.write(&Proof { engine: "mysql".into(), ..proof(4000) }).await.expect("written");
+        let found = own.newest(9).await.expect("listed");
+        assert_eq!((seconds(&found), found.doubts.len()), (vec![2, 1], 2), "{:?}", found.doubts);
+        // A vault alone doesn't know what hosts call its database.
+        let alone = Proofs::of(vault.clone(), &Description { source: None, ..described("sqlite", "file:///v") });
+        assert_eq!(seconds(&alone.newest(9).await.expect("listed")), [3, 2, 1]);
+        let shard = Proofs::of(vault.clone(), &described("lmdb", "shard"));
+        let of_shard = Proof { database: "shard".into(), engine: "lmdb".into(), ..proof(7) };
+        shard.write(&of_shard).await.expect("written");
+        assert_eq!(shard.newest(9).await.expect("listed").proofs, [of_shard]);
+    }
+}
