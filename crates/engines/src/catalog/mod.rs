@@ -77,9 +77,9 @@ pub struct Row {
     pub alarms: Vec<Alarm>,
     /// What isn't known, each one sentence without a full stop.
     pub doubts: Vec<String>,
-    /// The place to read more from.
+    /// The prefix of its vault.
     #[serde(skip)]
-    place: Option<VaultUrl>,
+    root: String,
     /// The last link of its chain.
     #[serde(skip)]
     link: u64,
@@ -129,7 +129,7 @@ impl Opener {
         catalogued.listed_pages = vault.counts().list;
         let rows = rows(tallies, url, now);
         catalogued.found = u64::try_from(rows.len()).unwrap_or(u64::MAX);
-        let read = |row: Row| async { self.read_more(row, now).await };
+        let read = |row: Row| async { self.read_more(row, url, now).await };
         let chosen: Vec<Row> = if choose.needs_content() {
             let all = stream::iter(rows).map(read).buffered(AT_ONCE).collect().await;
             choose.choose(all)
@@ -141,11 +141,12 @@ impl Opener {
     }
 
     /// What only objects tell: the newest proof, and which server backup sets are of.
-    async fn read_more(&self, mut row: Row, now: Moment) -> Row {
-        let Some(place) = row.place.clone().filter(|_| row.proved_at.is_some() || row.link > 0) else {
+    async fn read_more(&self, mut row: Row, url: &VaultUrl, now: Moment) -> Row {
+        if row.proved_at.is_none() && row.link == 0 {
             return judged(row, now);
-        };
-        let vault = match self.vault_alone(&place).await {
+        }
+        let vault = async { self.vault_alone(&place(url, &row.root)?).await };
+        let vault = match vault.await {
             Ok(vault) => vault,
             Err(failure) => {
                 row.doubts.push(format!("its objects can't be read: {} ({})", failure.cause, failure.code));
@@ -175,6 +176,11 @@ impl Opener {
     }
 }
 
+/// The place of a vault below a prefix.
+fn place(url: &VaultUrl, root: &str) -> Result<VaultUrl, Failure> {
+    if root.is_empty() { Ok(url.clone()) } else { Ok(url.join(root)?) }
+}
+
 /// The name of an engine of servers. What a vault says is only believed if Seawall has such an engine.
 fn of_server(engine: &str) -> Option<&'static str> {
     ["postgres", "mysql"].into_iter().find(|known| *known == engine)
@@ -195,8 +201,7 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
             ("", database) => database.to_owned(),
             (root, database) => format!("{root}/{database}"),
         };
-        let place = if root.is_empty() { Some(url.clone()) } else { url.join(&root).ok() };
-        let vault = place.as_ref().map_or_else(|| format!("{url}/{root}"), ToString::to_string);
+        let vault = place(url, &root).map_or_else(|_| format!("{url}/{root}"), |place| place.to_string());
         let seconds = |time: std::time::Duration| time.as_secs();
         let (age_s, forecast_bytes) = (sum.age(now).map(seconds), sum.forecast());
         Some(Row {
@@ -223,7 +228,7 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
             encrypted: sealed.contains(&root),
             alarms: Vec::new(),
             doubts: Vec::new(),
-            place,
+            root,
             link: tally.link,
             due: sum.rhythm.and_then(|rhythm| rhythm.due),
         })

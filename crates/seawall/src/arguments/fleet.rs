@@ -23,7 +23,7 @@ pub(crate) struct FleetArguments {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) limit: Option<usize>,
     /// Print a table for spreadsheets (RFC 4180) instead of text
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub(crate) csv: bool,
     /// Let the exit code tell of alarms of the databases that are shown
     #[arg(long)]
