@@ -29,6 +29,7 @@ mod encryption;
 mod encryption_servers;
 mod environment;
 mod faults;
+mod fleet;
 mod follow;
 mod golden;
 mod gs;

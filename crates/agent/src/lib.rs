@@ -35,6 +35,7 @@ pub use process::protect::{Job, Summary, protect};
 pub use process::signals::{Signals, Stop};
 pub use process::{Also, Outcome};
 pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
+pub use seawall_engines::catalog;
 pub use seawall_engines::proofs::{MOST_MOMENTS, ProofOrder, Proofs, Recorded, TOO_LONG, first_fault, sets};
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};

@@ -88,6 +88,16 @@ pub struct Link {
     pub record: Record,
 }
 
+impl Link {
+    /// The engine whose set the bytes of a link tell of; `None` for a link that tells of no set, and for what is no link.
+    pub fn engine_in(bytes: &[u8]) -> Option<String> {
+        match serde_json::from_slice::<Self>(bytes).ok()?.record {
+            Record::Set(manifest) => Some(manifest.engine),
+            Record::Retirement(_) | Record::Acknowledgement(_) => None,
+        }
+    }
+}
+
 /// A link as it was found: with the digest of its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {

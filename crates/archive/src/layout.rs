@@ -110,6 +110,35 @@ impl Name {
     }
 }
 
+/// An object of a vault of sets, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InSets {
+    /// A link of the chain, by its number.
+    Link(u64),
+    /// The index of a set. Written last, so it shows that the set is whole.
+    Index(SetId),
+    /// A chunk of a set.
+    Chunk(SetId),
+    /// A pin.
+    Pin,
+}
+
+/// The prefix of the vault of sets that an object belongs to, and what it is there; `None` if it belongs to none.
+pub fn in_sets(key: &str) -> Option<(&str, InSets)> {
+    let of = |segments: usize| {
+        let at = key.rmatch_indices('/').nth(segments - 1).map_or(0, |(at, _)| at + 1);
+        let name = Name::parse(&ObjectKey::new(key.get(at..)?).ok()?)?;
+        let found = match name {
+            Name::Link(number) => InSets::Link(number),
+            Name::Index(id) => InSets::Index(id),
+            Name::Chunk(id, _) => InSets::Chunk(id),
+            Name::Pin(_) => InSets::Pin,
+        };
+        Some((key.get(..at)?.trim_end_matches('/'), found))
+    };
+    of(3).or_else(|| of(2))
+}
+
 /// Whether an object of this name belongs to a set or to the chain. Such an object shows that a vault holds sets.
 pub fn is_of_sets(key: &ObjectKey) -> bool {
     matches!(Name::parse(key), Some(Name::Link(_) | Name::Index(_) | Name::Chunk(..)))
@@ -178,6 +207,24 @@ mod tests {
         ] {
             let key = key.expect("a name");
             assert_eq!(Name::parse(&key), Some(name), "{key}");
+        }
+    }
+
+    #[test]
+    fn objects_below_a_prefix() {
+        let set = "sets/20261121T100000123Z-9f3a6c11";
+        for (key, expected) in [
+            ("chain/00000007.json".to_owned(), Some(("", InSets::Link(7)))),
+            ("a/b/chain/00000007.json".to_owned(), Some(("a/b", InSets::Link(7)))),
+            (format!("{set}/index.json"), Some(("", InSets::Index(id())))),
+            (format!("a/{set}/index.json"), Some(("a", InSets::Index(id())))),
+            (format!("a/b/{set}/00000001.zst"), Some(("a/b", InSets::Chunk(id())))),
+            ("a/pins/20261121T100000123Z-9f3a6c11.json".to_owned(), Some(("a", InSets::Pin))),
+            (format!("a/{set}/notes.txt"), None),
+            ("index.json".to_owned(), None),
+            ("x".to_owned(), None),
+        ] {
+            assert_eq!(in_sets(&key), expected, "{key}");
         }
     }
 

@@ -63,7 +63,7 @@ pub use codec::Codec;
 pub use digest::Digest;
 pub use engine::{Destination, ProveOptions, Prover, ServerEngine, Source};
 pub use error::Error;
-pub use layout::{SetId, is_link, is_of_sets};
+pub use layout::{InSets, SetId, in_sets, is_link, is_of_sets};
 pub use maintain::{MaintenancePass, maintain};
 pub use manifest::{Artefact, Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals};
 pub use pins::{pin, pins};

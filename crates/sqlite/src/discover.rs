@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::TryStreamExt;
 use seawall_core::Failure;
+use seawall_ltx::Txid;
 use seawall_vault::{ObjectKey, Prefix, Scheme, Vault};
 
 use crate::error::Error;
@@ -35,6 +36,33 @@ pub fn is_of_database(scheme: Scheme, key: &ObjectKey) -> bool {
     database_of(Layout::in_stores(scheme), key.as_str()) == Some("")
 }
 
+/// An object of a replica, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replicated {
+    /// An LTX file.
+    Ltx {
+        /// 0 holds captures, 9 complete copies.
+        level: u8,
+        /// The last transaction in it.
+        max: Txid,
+    },
+    /// A file of a replica as Litestream made them before 0.5.
+    Generation,
+}
+
+/// The prefix of the database that an object in such a store belongs to, and what it is there; `None` if it belongs to no
+/// replica.
+pub fn replicated(scheme: Scheme, key: &str) -> Option<(&str, Replicated)> {
+    let layout = Layout::in_stores(scheme);
+    let database = database_of(layout, key)?;
+    let file = key.get(database.len()..)?.trim_start_matches('/');
+    let replicated = match parse_key(layout, file, 0) {
+        Some(file) => Replicated::Ltx { level: file.level.number(), max: file.max },
+        None => Replicated::Generation,
+    };
+    Some((database, replicated))
+}
+
 /// The prefix of the database that an object belongs to; `None` if it belongs to no database.
 fn database_of(layout: Layout, key: &str) -> Option<&str> {
     let segments = match layout {
@@ -52,6 +80,26 @@ fn database_of(layout: Layout, key: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_object_is() {
+        let ltx = |level, max| Some(Replicated::Ltx { level, max: Txid(max) });
+        const NAME: &str = "0000000000000001-000000000000000a.ltx";
+        for (scheme, key, database, expected) in [
+            (Scheme::S3, format!("a/b/0009/{NAME}"), "a/b", ltx(9, 10)),
+            (Scheme::S3, format!("0000/{NAME}"), "", ltx(0, 10)),
+            (Scheme::File, format!("a/ltx/3/{NAME}"), "a", ltx(3, 10)),
+            (
+                Scheme::S3,
+                "a/generations/5e21ff9be28275d2/snapshots/00000001.snapshot.lz4".to_owned(),
+                "a",
+                Some(Replicated::Generation),
+            ),
+            (Scheme::S3, format!("a/ltx/3/{NAME}"), "", None),
+        ] {
+            assert_eq!(replicated(scheme, &key), expected.map(|expected| (database, expected)), "{key}");
+        }
+    }
 
     #[test]
     fn whose_object_it_is() {

@@ -61,7 +61,7 @@ use upkeep::{compaction, fresh, known, merge, missing, retention, turns};
 
 pub use admission::Admission;
 pub use digests::digest_of_object;
-pub use discover::{databases_below, is_of_database};
+pub use discover::{Replicated, databases_below, is_of_database, replicated};
 pub use engine::Sqlite;
 pub use handover::Handles;
 pub use header::{Beginning, HEADER};

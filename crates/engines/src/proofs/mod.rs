@@ -16,5 +16,6 @@ mod settings;
 pub use by_schedule::Made;
 pub use due::{Last, TOO_LONG, due, successor_due};
 pub use order::{ProofOrder, first_fault};
+pub(crate) use record::moment_of;
 pub use records::{Proofs, Recorded, is_record};
 pub use settings::{MOST_MOMENTS, Proving};

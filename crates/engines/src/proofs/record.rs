@@ -60,7 +60,7 @@ pub(super) fn name(at: Moment, nonce: u32) -> String {
 }
 
 /// The moment of a record's name; `None` for other names.
-pub(super) fn moment_of(name: &str) -> Option<Moment> {
+pub(crate) fn moment_of(name: &str) -> Option<Moment> {
     let (stamp, nonce) = name.strip_suffix(".json")?.split_once('-')?;
     let part = |from: usize, to: usize| stamp.get(from..to);
     let text = format!(

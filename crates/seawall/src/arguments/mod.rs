@@ -2,6 +2,7 @@
 
 mod doctor;
 mod encrypted;
+mod fleet;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod notify;
@@ -21,6 +22,7 @@ use self::ltx::LtxCommand;
 
 pub(crate) use self::doctor::*;
 pub(crate) use self::encrypted::*;
+pub(crate) use self::fleet::*;
 pub(crate) use self::notify::*;
 pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
@@ -119,6 +121,8 @@ pub(crate) enum Command {
     Pin(PinArguments),
     /// Show how far each database is protected
     Status(StatusArguments),
+    /// Find every database below a prefix, from the vault alone
+    Fleet(FleetArguments),
     /// Silence the alarms of a database for a while
     Silence(SilenceArguments),
     /// Find what is wrong or will be, each with the command that mends it
@@ -207,7 +211,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 49);
+        assert_eq!(commands.len(), 50);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());

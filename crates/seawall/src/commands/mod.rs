@@ -7,6 +7,7 @@ mod check;
 mod copy;
 mod demo;
 mod doctor;
+mod fleet;
 mod follow;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
@@ -58,6 +59,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Maintain(arguments) => maintain::run(&arguments, edge),
         Command::Pin(arguments) => pin::run(&arguments, edge),
         Command::Status(arguments) => status::run(&arguments, edge),
+        Command::Fleet(arguments) => fleet::run(&arguments, edge),
         Command::Silence(arguments) => silence::run(&arguments, edge),
         Command::Doctor(arguments) => doctor::run(&arguments, edge),
         Command::List(arguments) => agent::list(&arguments.socket, edge),

@@ -1,0 +1,248 @@
+//! Every database below a prefix, from the vault alone: no process is asked, and nothing is remembered.
+//!
+//! One listing of everything tells the most: names have engines, positions, instances and moments, and a listing has sizes and times.
+//! `names` reads a name, `tally` adds up what a database's objects say, and `trend` finds growth and regularity. Objects are read only for
+//! the rows that are shown, and only where there is something to read: the newest proof, and which server a set is of.
+//! `choose` filters and sorts.
+//!
+//! Memory is that of the databases, not of their objects.
+
+mod choose;
+mod names;
+mod tally;
+mod trend;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use seawall_archive::Link;
+use seawall_core::{Alarm, Clock as _, Description, Failure, Moment, Phase, Point, Proof, Status, SystemClock};
+use seawall_vault::{Access, ObjectKey, Prefix, VaultUrl};
+use serde::Serialize;
+
+pub use self::choose::{Choose, Filter, Order};
+use self::names::named;
+use self::tally::{Form, Tally};
+use crate::alarms::{Facts, Keeper, Limits, Local, alarms};
+use crate::open::Opener;
+use crate::proofs::Proofs;
+
+/// Databases whose objects are read at once.
+const AT_ONCE: usize = 16;
+
+/// The largest link of a chain that is read.
+const MOST_OF_LINK: u64 = 1 << 20;
+
+/// Alarms that a vault alone can tell. The others are about a process or a machine, of which a vault knows nothing.
+const TOLD: [&str; 2] = ["alarm.backup-overdue", "alarm.proof-failed"];
+
+/// One database, as its vault tells of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Its path below the prefix; of an environment of LMDB also its name. Empty for a database at the prefix itself.
+    pub name: String,
+    /// The URL of its vault, without secrets.
+    pub vault: String,
+    /// `sqlite`, `lmdb`, `postgres`, `mysql`; `server` if nothing could be read that says which.
+    pub engine: &'static str,
+    /// The newest point that its names tell of.
+    pub newest: Option<Point>,
+    /// How long ago that was, in seconds.
+    pub age_s: Option<u64>,
+    /// The usual time between two backups in seconds, where backups are made by the clock and there are three of them.
+    pub every_s: Option<u64>,
+    /// How often the time between two backups was more than twice as long.
+    pub gaps: Option<u64>,
+    /// How many objects it has.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Stored bytes of the newest complete copy.
+    pub copy_bytes: Option<u64>,
+    /// Bytes a day by which complete copies grow.
+    pub growth_bytes_per_day: Option<i64>,
+    /// Stored bytes of a complete copy in 30 days, if it grows on so.
+    pub forecast_bytes: Option<u64>,
+    /// How many holes are recorded; `None` where the engine knows none.
+    pub holes: Option<u64>,
+    /// When the newest proof ended, by its name.
+    pub proved_at: Option<Moment>,
+    /// The newest proof, if it could be read.
+    pub proof: Option<Proof>,
+    /// The instances that write, where names have them.
+    pub writers: Vec<String>,
+    /// Whether its objects are encrypted.
+    pub encrypted: bool,
+    /// What a person should know, as far as a vault tells it.
+    pub alarms: Vec<Alarm>,
+    /// What isn't known, each one sentence without a full stop.
+    pub doubts: Vec<String>,
+    /// The place to read more from.
+    #[serde(skip)]
+    place: Option<VaultUrl>,
+    /// The last link of its chain.
+    #[serde(skip)]
+    link: u64,
+    /// When a backup was due, if that is over.
+    #[serde(skip)]
+    due: Option<Moment>,
+}
+
+/// The databases below a prefix.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Catalogued {
+    /// The databases that were chosen, in the order that was asked for.
+    pub databases: Vec<Row>,
+    /// How many there are, chosen or not.
+    pub found: u64,
+    /// Objects that belong to no database.
+    pub foreign_objects: u64,
+    /// Their bytes.
+    pub foreign_bytes: u64,
+    /// When the vault was listed.
+    pub at: Moment,
+    /// Requests for pages of the listing.
+    pub listed_pages: u64,
+}
+
+impl Opener {
+    /// Finds every database below a prefix, and reads more of those that `choose` shows.
+    ///
+    /// # Errors
+    /// When the prefix can't be listed. What can't be read of one database is a doubt of that database.
+    pub async fn catalogue(&self, url: &VaultUrl, choose: &Choose) -> Result<Catalogued, Failure> {
+        let now = SystemClock.now();
+        // Each database has a marker of its own, and a listing needs no key.
+        let vault = self.vault_with(url, Access::Names).await?;
+        let mut tallies: BTreeMap<(String, String), Tally> = BTreeMap::new();
+        let mut catalogued = Catalogued { at: now, ..Catalogued::default() };
+        let mut entries = Box::pin(vault.entries(&Prefix::all(), None));
+        while let Some(entry) = entries.try_next().await? {
+            let Some(named) = named(vault.scheme(), entry.key.as_str()) else {
+                catalogued.foreign_objects += 1;
+                catalogued.foreign_bytes = catalogued.foreign_bytes.saturating_add(entry.size);
+                continue;
+            };
+            let key = (named.root.to_owned(), named.database.unwrap_or_default());
+            tallies.entry(key).or_default().add(named.fact, entry.size, entry.modified);
+        }
+        catalogued.listed_pages = vault.counts().list;
+        let rows = rows(tallies, url, now);
+        catalogued.found = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+        let read = |row: Row| async { self.read_more(row, now).await };
+        let chosen: Vec<Row> = if choose.needs_content() {
+            let all = stream::iter(rows).map(read).buffered(AT_ONCE).collect().await;
+            choose.choose(all)
+        } else {
+            stream::iter(choose.choose(rows)).map(read).buffered(AT_ONCE).collect().await
+        };
+        catalogued.databases = chosen;
+        Ok(catalogued)
+    }
+
+    /// What only objects tell: the newest proof, and which server backup sets are of.
+    async fn read_more(&self, mut row: Row, now: Moment) -> Row {
+        let Some(place) = row.place.clone().filter(|_| row.proved_at.is_some() || row.link > 0) else {
+            return judged(row, now);
+        };
+        let vault = match self.vault_alone(&place).await {
+            Ok(vault) => vault,
+            Err(failure) => {
+                row.doubts.push(format!("its objects can't be read: {} ({})", failure.cause, failure.code));
+                return judged(row, now);
+            }
+        };
+        if row.link > 0 {
+            let key = ObjectKey::new(format!("chain/{:08}.json", row.link)).map_err(Failure::from);
+            let read = async { Ok::<_, Failure>(vault.read(&key?, None, MOST_OF_LINK).await?) };
+            match read.await.map(|bytes| Link::engine_in(&bytes)) {
+                Ok(engine) => row.engine = engine.as_deref().and_then(of_server).unwrap_or(row.engine),
+                Err(failure) => row.doubts.push(format!("which server it is of isn't known: {}", failure.cause)),
+            }
+        }
+        if row.proved_at.is_some() {
+            let name = row.name.rsplit('/').next().unwrap_or_default().to_owned();
+            let described = Description { name, engine: row.engine, source: None, vault: row.vault.clone() };
+            match Proofs::of(vault, &described).newest(1).await {
+                Ok(recorded) => {
+                    row.proof = recorded.proofs.into_iter().next();
+                    row.doubts.extend(recorded.doubts);
+                }
+                Err(failure) => row.doubts.push(format!("its proofs can't be read: {}", failure.cause)),
+            }
+        }
+        judged(row, now)
+    }
+}
+
+/// The name of an engine of servers. What a vault says is only believed if Seawall has such an engine.
+fn of_server(engine: &str) -> Option<&'static str> {
+    ["postgres", "mysql"].into_iter().find(|known| *known == engine)
+}
+
+/// A row for each database. Objects that any engine may have make no database.
+fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment) -> Vec<Row> {
+    let sealed: BTreeSet<String> = tallies
+        .iter()
+        .filter(|((_, database), tally)| database.is_empty() && tally.is_encrypted)
+        .map(|((root, _), _)| root.clone())
+        .collect();
+    let row = |((root, database), tally): ((String, String), Tally)| {
+        let form = tally.form?;
+        let sum = tally.sum(now);
+        let name = match (&*root, &*database) {
+            (root, "") => root.to_owned(),
+            ("", database) => database.to_owned(),
+            (root, database) => format!("{root}/{database}"),
+        };
+        let place = if root.is_empty() { Some(url.clone()) } else { url.join(&root).ok() };
+        let vault = place.as_ref().map_or_else(|| format!("{url}/{root}"), ToString::to_string);
+        let seconds = |time: std::time::Duration| time.as_secs();
+        let (age_s, forecast_bytes) = (sum.age(now).map(seconds), sum.forecast());
+        Some(Row {
+            name,
+            vault,
+            engine: match form {
+                Form::Ltx | Form::Generations => "sqlite",
+                Form::Snapshots => "lmdb",
+                Form::Sets => "server",
+            },
+            newest: sum.newest,
+            age_s,
+            every_s: sum.rhythm.map(|rhythm| seconds(rhythm.every)),
+            gaps: sum.rhythm.map(|rhythm| rhythm.gaps),
+            objects: tally.objects,
+            bytes: tally.bytes,
+            copy_bytes: sum.copy_bytes,
+            growth_bytes_per_day: sum.growth,
+            forecast_bytes,
+            holes: (form == Form::Ltx).then_some(tally.holes),
+            proved_at: tally.proof,
+            proof: None,
+            writers: tally.instances.into_iter().collect(),
+            encrypted: sealed.contains(&root),
+            alarms: Vec::new(),
+            doubts: Vec::new(),
+            place,
+            link: tally.link,
+            due: sum.rhythm.and_then(|rhythm| rhythm.due),
+        })
+    };
+    tallies.into_iter().filter_map(row).collect()
+}
+
+/// The row with its alarms. They come from the function that judges everywhere; a vault tells few of its facts.
+fn judged(mut row: Row, now: Moment) -> Row {
+    let described = Description { name: row.name.clone(), engine: row.engine, source: None, vault: row.vault.clone() };
+    let status = Status {
+        protected: row.newest.clone(),
+        proof: row.proof.clone(),
+        lag_ms: row.due.map_or(0, |due| u64::try_from(now.since(due).as_millis()).unwrap_or(u64::MAX)),
+        ..Status::new(described, Phase::Protecting, now)
+    };
+    let is_scheduled = row.every_s.is_some();
+    let facts = Facts { status: &status, keeper: Keeper::Running, is_scheduled, local: Local::default() };
+    row.alarms = alarms(&facts, &Limits::default(), now);
+    row.alarms.retain(|alarm| TOLD.contains(&&*alarm.code));
+    row
+}

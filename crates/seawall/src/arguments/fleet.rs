@@ -1,0 +1,46 @@
+//! `seawall fleet`
+
+use clap::{Args, ValueEnum};
+
+/// `seawall fleet`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    seawall fleet s3://bucket/prefix\n  \
+    seawall fleet ./backups --sort age --limit 20\n  \
+    seawall fleet s3://bucket --filter engine=sqlite --filter proved=no --csv\n\n\
+    Exit codes with --check: 0 no alarm, 3 warnings, 1 a critical alarm")]
+pub(crate) struct FleetArguments {
+    /// The prefix below which the vaults are: a URL or a folder
+    pub(crate) vault: String,
+    /// Show only databases for which this holds: a part of the name, or engine=, alarms=, encrypted= or proved= with a value. Several
+    /// must all hold
+    #[arg(long, value_name = "TEXT|KEY=VALUE")]
+    pub(crate) filter: Vec<String>,
+    /// The order
+    #[arg(long, value_enum, default_value_t = Sort::Name)]
+    pub(crate) sort: Sort,
+    /// Show at most so many databases
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) limit: Option<usize>,
+    /// Print a table for spreadsheets (RFC 4180) instead of text
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+    /// Let the exit code tell of alarms of the databases that are shown
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// What databases are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    /// By name
+    Name,
+    /// The oldest newest point first
+    Age,
+    /// The largest first
+    Size,
+    /// Those that grow most first
+    Growth,
+    /// The oldest proof first, and those without a proof before all
+    Proof,
+}
