@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use seawall_agent::catalog::{Catalogued, Choose, Filter, Order, Row};
-use seawall_core::{Failure, Kind, Severity};
+use seawall_core::{Failure, Kind, Proof, Severity};
 
 use crate::arguments::{FleetArguments, Sort};
 use crate::edge::{Edge, usage};
@@ -110,10 +110,18 @@ fn growth(bytes: i64) -> String {
 fn proof(row: &Row) -> String {
     let day = |at: seawall_core::Moment| at.to_string().chars().take(10).collect::<String>();
     match (&row.proof, row.proved_at) {
-        (Some(proof), _) if proof.holds() => format!("{} {}", day(proof.at), proof.level.name()),
-        (Some(proof), _) => format!("{} failed", day(proof.at)),
+        (Some(proof), _) => format!("{} {}", day(proof.at), word(proof)),
         (None, Some(at)) => format!("{} unread", day(at)),
         (None, None) => "-".to_owned(),
+    }
+}
+
+/// What came of a proof.
+fn word(proof: &Proof) -> &'static str {
+    match (proof.holds(), proof.inconclusive) {
+        (true, _) => proof.level.name(),
+        (false, true) => "not made",
+        (false, false) => "failed",
     }
 }
 
@@ -161,8 +169,7 @@ fn csv(rows: &[Row]) -> String {
     ];
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
     let line = |row: &Row| {
-        let proof =
-            row.proof.as_ref().map(|proof| if proof.holds() { proof.level.name().to_owned() } else { "failed".into() });
+        let proof = row.proof.as_ref().map(|proof| word(proof).to_owned());
         let alarms: Vec<&str> = row.alarms.iter().map(|alarm| alarm.code.as_str()).collect();
         [
             row.name.clone(),
