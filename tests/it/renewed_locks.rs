@@ -75,6 +75,7 @@ fn what_the_newest_point_needs_is_locked_and_stays_on_s3() {
         two_points(&stands[number], &mut apps[number], &configs[number]);
     }
     wait::until("the base to be deleted that isn't locked", wait::SOON * 2, || {
+        maintain(&stands[0], &configs[0], &[]);
         maintain(&stands[1], &configs[1], &[]);
         (!list(&urls[1]).contains(&bases[1])).then_some(())
     });

@@ -5,7 +5,7 @@ const GIVES_WAY: i32 = 10;
 
 /// Lets this thread, and the threads that it starts from now on, give way to all others in the use of the processor, and with the
 /// schedulers that derive it from that (BFQ) also of disks. Elsewhere than on Linux a whole process has one priority, and nothing happens.
-/// What the system refuses is done without: then the work isn't slower than other work.
+/// If the system refuses, the thread keeps its priority: then its work isn't slower than other work.
 pub fn give_way() {
     // On Linux the priority is the thread's.
     #[cfg(target_os = "linux")]

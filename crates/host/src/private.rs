@@ -18,6 +18,12 @@ use crate::apart::User;
 /// The flags of a folder that is opened itself, and not what a link leads to.
 const NO_LINK: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW);
 
+/// How often a folder is tried to be removed into which something is still written.
+const TRIES: u32 = 20;
+
+/// How long it waits between two tries.
+const BETWEEN: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// A private folder, which goes when this is dropped.
 #[derive(Debug)]
 pub struct PrivateFolder {
@@ -54,9 +60,31 @@ impl PrivateFolder {
 
     /// Removes it; the log names it where that fails. Blocks.
     pub fn remove(self) {
-        let path = self.folder.path().to_owned();
-        if let Err(error) = self.folder.close() {
+        let path = self.folder.path();
+        if let Err(error) = clear(path) {
             tracing::warn!(folder = %path.display(), "remove it, for this can't: {error}");
+        }
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        // What remains is tried once more with the folder itself, and the next process removes it.
+        let _remains = clear(self.folder.path());
+    }
+}
+
+/// Removes a folder. A thread whose work was given up may still be making a file in it, so it is tried for a moment.
+fn clear(path: &Path) -> io::Result<()> {
+    let mut tries = 0;
+    loop {
+        match std::fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && tries < TRIES => {
+                tries += 1;
+                std::thread::sleep(BETWEEN);
+            }
+            done => return done,
         }
     }
 }

@@ -280,11 +280,11 @@ impl Sqlite {
         Ok(record.and_then(|record| record.remembered(database.vault().url())).map(|(facts, _)| facts.txid))
     }
 
-    /// The objects that a restore of the newest point reads.
+    /// The objects that a restore of the newest point reads. With a gap there is no such plan, and all objects count.
     async fn newest_objects(&self) -> Result<Vec<ObjectKey>, Error> {
         let vault = self.database.vault();
         let files = survey::list(vault).await?;
-        let newest = plan::latest(&files).ok().flatten().unwrap_or_default();
+        let newest = plan::latest(&files).map_or_else(|_gap| files.clone(), Option::unwrap_or_default);
         Ok(newest.iter().map(|file| file.key(Layout::of(vault))).collect())
     }
 

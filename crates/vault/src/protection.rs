@@ -105,19 +105,25 @@ impl Lock {
         self.held || self.until.is_some_and(|until| until > now)
     }
 
-    /// The lock to set, so that the object stays locked for at least `keep` from `now` on; `None` if its lock does that.
+    /// The lock to set, so that the object stays locked for at least `keep` from each moment of the next day on; `None` if its lock
+    /// does that. Locks are looked at once a day.
     ///
     /// The mode stays. An object without a lock gets one that credentials with the right to bypass it may end
     /// (governance): an end that no credentials can bring forward is the bucket's owner's decision. The new end lies
     /// behind what is asked, so that an object isn't renewed every day.
     pub(crate) fn renewed(&self, keep: Duration, now: Moment) -> Option<(LockMode, Moment)> {
-        let least = now.after(keep);
+        let least = now.after(keep).after(AHEAD);
         let lasts = self.until.is_some_and(|until| until >= least);
-        (!lasts).then(|| (self.mode.unwrap_or(LockMode::Governance), least.after(AHEAD.max(keep / 8))))
+        (!lasts).then(|| (self.mode.unwrap_or(LockMode::Governance), whole_seconds(least.after(AHEAD.max(keep / 8)))))
     }
 }
 
-/// How far behind the asked end a new lock ends, at least.
+/// A moment in whole seconds, as stores have ends of locks; rounded up.
+fn whole_seconds(at: Moment) -> Moment {
+    Moment::from_millis(at.as_millis().saturating_add(999).div_euclid(1000).saturating_mul(1000))
+}
+
+/// How far behind the asked end a lock ends at least: locks are looked at once a day.
 const AHEAD: Duration = Duration::from_secs(24 * 3600);
 
 /// How many of the objects are locked at `now`, and the end of the lock that ends first if all of them are.
@@ -157,17 +163,19 @@ mod tests {
         let lock = |until: Option<i64>, mode| Lock { until: until.map(day), mode, held: false };
         let keep = Duration::from_secs(40 * 86_400);
         for (before, expected) in [
-            (Lock::default(), Some((Governance, 145))),
-            (Lock { held: true, ..Lock::default() }, Some((Governance, 145))),
-            (lock(Some(99), Some(Compliance)), Some((Compliance, 145))),
-            (lock(Some(139), Some(Governance)), Some((Governance, 145))),
-            (lock(Some(140), Some(Compliance)), None),
+            (Lock::default(), Some((Governance, 146))),
+            (Lock { held: true, ..Lock::default() }, Some((Governance, 146))),
+            (lock(Some(99), Some(Compliance)), Some((Compliance, 146))),
+            (lock(Some(140), Some(Governance)), Some((Governance, 146))),
+            (lock(Some(141), Some(Compliance)), None),
             (lock(Some(999), Some(Governance)), None),
         ] {
             assert_eq!(before.renewed(keep, day(100)), expected.map(|(mode, end)| (mode, day(end))), "{before:?}");
         }
+        let uneven = Lock::default().renewed(keep, Moment::from_millis(1)).map(|(_, end)| end.as_millis() % 1000);
+        assert_eq!(uneven, Some(0), "whole seconds");
         let short = Duration::from_secs(86_400);
-        assert_eq!(Lock::default().renewed(short, day(1)), Some((Governance, day(3))), "a day ahead at least");
+        assert_eq!(Lock::default().renewed(short, day(1)), Some((Governance, day(4))), "two days ahead at least");
     }
 
     #[test]

@@ -431,7 +431,7 @@ impl Vault {
             return Ok(vec![None; keys.len()]);
         }
         let there = async |key: &ObjectKey| match self.lock_of(key).await {
-            // Somebody else deleted it.
+            // Another process deleted it.
             Err(Error::NotFound { .. }) => Ok(Lock::default()),
             lock => lock,
         };
@@ -446,7 +446,10 @@ impl Vault {
             return Ok(false);
         }
         let renews = self.inner.store.renews().await;
-        self.note_renewal(renews.as_ref().err());
+        // A place that is to be renewed is told as such until it was.
+        if !matches!(renews, Ok(true)) {
+            self.note_renewal(renews.as_ref().err());
+        }
         renews
     }
 
@@ -459,9 +462,14 @@ impl Vault {
             let object = self.object(key);
             retrier.run(Operation::Head, &object, 0, || store.renew(key, now)).await
         };
-        let ends: Result<Vec<Option<Moment>>, Error> =
-            stream::iter(keys).map(renew).buffered(LOCKS_AT_ONCE).try_collect().await;
-        self.note_renewal(ends.as_ref().err());
+        let ends: Vec<Result<Option<Moment>, Error>> =
+            stream::iter(keys).map(renew).buffered(LOCKS_AT_ONCE).collect().await;
+        // An object that another process deleted is needed no more, and one that fails holds up no other.
+        let ends = ends.into_iter().filter(|end| !matches!(end, Err(Error::NotFound { .. })));
+        let ends: Result<Vec<Option<Moment>>, Error> = ends.collect();
+        if !keys.is_empty() {
+            self.note_renewal(ends.as_ref().err());
+        }
         Ok(ends?.into_iter().flatten().min())
     }
 

@@ -221,6 +221,11 @@ impl Fleet {
         entry.map(Entry::seen)
     }
 
+    /// The member with a source.
+    pub(crate) fn member(&self, source: &SourceName) -> Option<Seen> {
+        self.entries().by_source.get(source).map(Entry::seen)
+    }
+
     /// All members, in the order in which they came.
     pub(crate) fn all(&self) -> Vec<Seen> {
         let entries = self.entries();

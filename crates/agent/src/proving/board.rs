@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seawall_core::{Backoff, Moment, Proof};
-use seawall_engines::proofs::{Last, Proving, due, successor_due};
+use seawall_engines::proofs::{Last, Proving, due, standing, successor_due};
 use tokio::sync::Notify;
 
 use crate::config::{DatabaseConfig, SourceName};
@@ -32,6 +32,8 @@ struct Known {
     is_read: bool,
     /// The newest proof.
     newest: Option<Proof>,
+    /// The proof that tells how the database stands: the newest, or an earlier failure that still stands.
+    standing: Option<Proof>,
     /// When the newest proof ended that said something about the objects.
     concluded: Option<Moment>,
     /// When the records were read first.
@@ -75,14 +77,14 @@ impl Board {
         self.changed.notified().await;
     }
 
-    /// The newest proof of a database that is proved by itself, and when the successor of the newest one that said something about the
+    /// The proof that tells how a database stands that is proved by itself, and when the successor of the newest one that said something about the
     /// objects is or was due.
     pub(crate) fn of(&self, config: &DatabaseConfig) -> (Option<Proof>, Option<Moment>) {
         let Some(proving) = &config.prove else { return (None, None) };
         let Some(known) = self.known(config).filter(|known| known.since != Moment::default()) else {
             return (None, None);
         };
-        let Known { newest, concluded, since, .. } = known;
+        let Known { standing, concluded, since, .. } = known;
         let due = match known.successor {
             Some((by, at)) if Arc::ptr_eq(&by, proving) => at,
             _ => {
@@ -94,7 +96,12 @@ impl Board {
                 at
             }
         };
-        (newest, Some(due))
+        (standing, Some(due))
+    }
+
+    /// The newest proof of a database.
+    pub(super) fn newest(&self, config: &DatabaseConfig) -> Option<Proof> {
+        self.known(config)?.newest
     }
 
     /// What is to be done next with a database.
@@ -139,6 +146,10 @@ impl Board {
             }
             let concluded = proofs.iter().find(|proof| !proof.inconclusive).map(|proof| proof.at);
             known.concluded = known.concluded.max(concluded);
+            // What couldn't be recorded is newer than each record.
+            known.standing =
+                standing(known.newest.iter().filter(|own| proofs.iter().all(|proof| proof.at < own.at)).chain(&proofs))
+                    .cloned();
             let newest = proofs.into_iter().next();
             // What couldn't be recorded is newer.
             let is_newer = newest.as_ref().map(|proof| proof.at) > known.last.map(|last| last.at);
@@ -183,6 +194,7 @@ impl Board {
             if !proof.inconclusive {
                 known.concluded = Some(proof.at);
             }
+            known.standing = standing(std::iter::once(&proof).chain(&known.standing)).cloned();
             known.newest = Some(proof);
             known.empty = 0;
         });
@@ -263,6 +275,16 @@ mod tests {
         board.read(&config, vec![proof("20T12:01", false)], at("20T13:06"));
         assert_eq!(board.of(&config), (Some(proof("20T13:05", true)), Some(at("21T05:00"))));
         assert_eq!(board.known(&config).and_then(|known| known.last?.failures), Some(2));
+        // A failure stands while later proofs say nothing about the objects.
+        let failed = Proof { inconclusive: false, ..proof("20T14:00", true) };
+        board.proved(&config, failed.clone());
+        board.proved(&config, proof("20T15:00", true));
+        assert_eq!(board.of(&config).0, Some(failed.clone()));
+        assert_eq!(board.newest(&config), Some(proof("20T15:00", true)));
+        board.read(&config, vec![failed.clone(), proof("20T12:01", false)], at("20T15:06"));
+        assert_eq!(board.of(&config).0, Some(failed));
+        board.proved(&config, proof("20T16:00", false));
+        assert_eq!(board.of(&config).0, Some(proof("20T16:00", false)));
         // Proofs that were switched off, and another vault.
         assert_eq!(board.of(&DatabaseConfig { prove: None, ..config.clone() }), (None, None));
         let moved = DatabaseConfig { vault: database("other").vault, ..config.clone() };

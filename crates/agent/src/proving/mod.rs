@@ -11,6 +11,7 @@ mod board;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{StreamExt as _, stream};
 use seawall_core::{Clock as _, Failure, Moment, Proof, Shutdown, Status, SystemClock};
 use seawall_engines::DatabaseConfig;
 use seawall_engines::proofs::{Made, Proving, Recorded};
@@ -28,8 +29,14 @@ use crate::fleet::Seen;
 /// How often databases are looked at at least: one may have come, or a clock was set.
 const LOOK: Duration = Duration::from_secs(60);
 
+/// The same, if there is something to do at once.
+const BRIEF: Duration = Duration::from_millis(50);
+
 /// Databases whose records are read with the same connections.
 const READ_AT_ONCE: usize = 64;
+
+/// Of them, those that are read at the same time, so that a vault that is away holds up few others.
+const READ_TOGETHER: usize = 8;
 
 /// How long reading the records of a database may take.
 const READING: Duration = Duration::from_secs(60);
@@ -85,7 +92,8 @@ async fn keep_proving(opener: &Arc<Opener>, actions: &Actions, stop: &Cancellati
                 return;
             }
             // The proofs before it may have taken hours.
-            let Some(member) = actions.fleet().find(&source.to_string()) else { continue };
+            let member = actions.fleet().member(&source);
+            let Some(member) = member else { continue };
             let Some(proving) = member.config.prove.clone() else { continue };
             if has_point(&member).await {
                 prove(opener, board, &member.config, &proving, stop).await;
@@ -96,11 +104,8 @@ async fn keep_proving(opener: &Arc<Opener>, actions: &Actions, stop: &Cancellati
         }
         // What was read may be due at once.
         let next = self::turns(&members, board, SystemClock.now());
-        let wait = if next.is_empty() {
-            next.then.map_or(LOOK, |at| at.since(SystemClock.now()).min(LOOK))
-        } else {
-            Duration::ZERO
-        };
+        let wait =
+            if next.is_empty() { next.then.map_or(LOOK, |at| at.since(SystemClock.now()).min(LOOK)) } else { BRIEF };
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -160,12 +165,12 @@ fn threads(config: &DatabaseConfig) -> usize {
 async fn read(opener: &Arc<Opener>, board: &Board, batch: &[DatabaseConfig], stop: &CancellationToken) {
     let (opener, databases) = (Arc::clone(opener), batch.to_vec());
     let work = move || async move {
-        let (apart, mut all) = (opener.apart(JOBS), Vec::with_capacity(databases.len()));
-        for database in &databases {
+        let apart = &opener.apart(JOBS);
+        let read = async |database: &DatabaseConfig| {
             let read = tokio::time::timeout(READING, apart.proofs(database)).await;
-            all.push(read.unwrap_or_else(|_| Err(late(database))));
-        }
-        all
+            read.unwrap_or_else(|_| Err(late(database)))
+        };
+        stream::iter(&databases).map(read).buffered(READ_TOGETHER).collect::<Vec<_>>().await
     };
     let bound = READING.saturating_mul(u32::try_from(batch.len()).unwrap_or(u32::MAX).saturating_add(1));
     let threads = batch.iter().map(threads).max().unwrap_or(JOBS);
@@ -199,11 +204,11 @@ async fn prove(
         Turn::Prove { at, .. } if at <= now => {}
         _ => return,
     }
-    let before = board.of(config).0;
+    let before = board.newest(config);
     tracing::info!(database = config.name, level = proving.level.name(), "proving");
     let (apart, database, own, before) = (Arc::clone(opener), config.clone(), Arc::clone(proving), before);
     let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, before.as_ref()).await };
-    // The proof has its own bound. This one is for what doesn't even notice that.
+    // The proof has its own bound. This one is for work that ignores its own bound.
     let bound = proving.within.saturating_add(Duration::from_secs(3600));
     let Some(Made { proof, recorded }) = aside(work, (threads(config), bound), stop).await else {
         if !stop.is_cancelled() {

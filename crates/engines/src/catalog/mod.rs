@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_archive::Link;
-use seawall_core::{Alarm, Clock as _, Description, Failure, Moment, Phase, Point, Proof, Status, SystemClock};
+use seawall_core::{Alarm, Clock as _, Description, Failure, Level, Moment, Phase, Point, Proof, Status, SystemClock};
 use seawall_vault::{Access, ObjectKey, Prefix, VaultUrl};
 use serde::Serialize;
 
@@ -25,10 +25,13 @@ use self::names::named;
 use self::tally::{Form, Tally};
 use crate::alarms::{Facts, Keeper, Limits, Local, alarms};
 use crate::open::Opener;
-use crate::proofs::Proofs;
+use crate::proofs::{Proofs, standing};
 
 /// Databases whose objects are read at once.
 const AT_ONCE: usize = 16;
+
+/// Proofs that are read of a database whose newest one doesn't say all.
+const EARLIER: usize = 8;
 
 /// The largest link of a chain that is read.
 const MOST_OF_LINK: u64 = 1 << 20;
@@ -164,9 +167,16 @@ impl Opener {
         if row.proved_at.is_some() {
             let name = row.name.rsplit('/').next().unwrap_or_default().to_owned();
             let described = Description { name, engine: row.engine, source: None, vault: row.vault.clone() };
-            match Proofs::of(vault, &described).newest(1).await {
+            let proofs = Proofs::of(vault, &described);
+            let mut read = proofs.newest(1).await;
+            // One that says little may hide an earlier failure.
+            let says_all = |proof: &Proof| proof.holds() && proof.level >= Level::Engine;
+            if read.as_ref().is_ok_and(|recorded| !recorded.proofs.iter().any(says_all)) {
+                read = proofs.newest(EARLIER).await;
+            }
+            match read {
                 Ok(recorded) => {
-                    row.proof = recorded.proofs.into_iter().next();
+                    row.proof = standing(&recorded.proofs).cloned();
                     row.doubts.extend(recorded.doubts);
                 }
                 Err(failure) => row.doubts.push(format!("its proofs can't be read: {}", failure.cause)),

@@ -46,7 +46,7 @@ pub(super) enum Fact {
     Other,
 }
 
-/// The meaning of a name; `None` if it is nobody's that Seawall knows.
+/// The meaning of a name; `None` for a name that Seawall doesn't know.
 pub(super) fn named(scheme: Scheme, key: &str) -> Option<Named<'_>> {
     let of_vault = |root, fact| Some(Named { root, database: None, fact });
     if let Some((root, object)) = replicated(scheme, key) {

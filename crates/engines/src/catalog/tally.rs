@@ -1,6 +1,6 @@
 //! What names, sizes and times of a database's objects add up to.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use seawall_archive::SetId;
@@ -49,8 +49,8 @@ pub(super) struct Tally {
     last: Option<(u64, Moment)>,
     /// The newest snapshot, with its instance.
     snapshot: Option<(Moment, String)>,
-    /// Complete copies, in the order of their names.
-    copies: VecDeque<(Moment, u64)>,
+    /// The newest complete copies.
+    copies: Vec<(Moment, u64)>,
     sets: BTreeMap<SetId, Set>,
     /// The last link of the chain.
     pub(super) link: u64,
@@ -132,10 +132,14 @@ impl Tally {
     }
 
     fn copy(&mut self, at: Moment, size: u64) {
-        if self.copies.len() == COPIES {
-            self.copies.pop_front();
+        if self.copies.len() < COPIES {
+            self.copies.push((at, size));
+        } else if let Some(oldest) = self.copies.iter_mut().min_by_key(|(at, _)| *at)
+            && oldest.0 < at
+        {
+            // Names sort by instance before time.
+            *oldest = (at, size);
         }
-        self.copies.push_back((at, size));
     }
 
     /// What it comes to at `now`.
@@ -151,11 +155,11 @@ impl Tally {
             Some(Form::Snapshots) => {
                 let newest = self.snapshot.as_ref();
                 let newest = newest.map(|(at, instance)| Point { position: instance.clone(), moment: *at });
-                (newest, self.copies.iter().copied().collect())
+                (newest, self.copies.clone())
             }
             Some(Form::Ltx) => {
                 let newest = self.last.map(|(last, moment)| Point { position: format!("{last:016x}"), moment });
-                (newest, self.copies.iter().copied().collect())
+                (newest, self.copies.clone())
             }
             // Positions of that format are pairs, and their order isn't that of their names.
             Some(Form::Generations) => {
@@ -169,10 +173,7 @@ impl Tally {
             copy_bytes: copies.iter().max_by_key(|(at, _)| *at).map(|(_, size)| *size),
             growth: trend::growth(&copies),
             // Only backup sets are made by the clock. The others follow their database's changes.
-            rhythm: moments
-                .len()
-                .checked_sub(COPIES)
-                .map_or_else(|| trend::rhythm(&moments, now), |first| trend::rhythm(&moments[first..], now)),
+            rhythm: trend::rhythm(&moments, now),
         }
     }
 }
@@ -253,6 +254,14 @@ mod tests {
         let tally = tally(&[(snapshot("a", 5), 10, 0), (snapshot("b", 9), 20, 0), (snapshot("c", 7), 30, 0)]);
         assert_eq!(told(&tally, 10), (Some(("b".into(), 9)), Some(20), None));
         assert_eq!(tally.instances.len(), 3);
+    }
+
+    #[test]
+    fn the_newest_copies_are_remembered_whatever_their_names() {
+        let mut tally = Tally::default();
+        tally.add(Fact::Snapshot("a".into(), at(1000)), 7, at(0));
+        (0..100).for_each(|hour| tally.add(Fact::Snapshot("b".into(), at(hour)), 5, at(0)));
+        assert_eq!((tally.copies.len(), tally.sum(at(1001)).copy_bytes), (COPIES, Some(7)));
     }
 
     #[test]

@@ -13,6 +13,9 @@ const FEWEST: usize = 3;
 /// The time that they must span: a trend of minutes says nothing about a month.
 const SHORTEST: Duration = Duration::from_secs(6 * 3600);
 
+/// The newest points whose regularity is judged: retention thins older ones out, so the time between those says nothing of the schedule.
+const NEWEST: usize = 8;
+
 /// How many times the usual interval make a gap.
 const GAP: u32 = 2;
 
@@ -55,8 +58,9 @@ pub(super) struct Rhythm {
     pub(super) due: Option<Moment>,
 }
 
-/// The rhythm of points, in order of time; `None` if there are fewer than three.
+/// The rhythm of the newest points, in order of time; `None` if there are fewer than three.
 pub(super) fn rhythm(points: &[Moment], now: Moment) -> Option<Rhythm> {
+    let points = points.get(points.len().saturating_sub(NEWEST)..)?;
     let mut between: Vec<Duration> = points.windows(2).map(|pair| pair[1].since(pair[0])).collect();
     if between.len() + 1 < FEWEST {
         return None;
@@ -109,6 +113,12 @@ mod tests {
             (&[0, 24, 48][..], 73, Some((hours(24), 0, None))),
             (&[0, 24, 48][..], 74, Some((hours(24), 0, Some(hour(73))))),
             (&[0, 24, 48, 120, 144][..], 150, Some((hours(24), 1, None))),
+            // Thinned out to weeks, and before that to months.
+            (
+                &[0, 720, 1440, 1608, 1776, 1944, 1968, 1992, 2016, 2040, 2064, 2088, 2112][..],
+                2140,
+                Some((hours(24), 0, Some(hour(2137)))),
+            ),
         ] {
             let points: Vec<Moment> = points.iter().map(|at| hour(*at)).collect();
             let expected = expected.map(|(every, gaps, due)| Rhythm { every, gaps, due });

@@ -84,7 +84,9 @@ impl Opener {
     }
 
     fn order(&self, database: &DatabaseConfig, proving: &Proving) -> ProofOrder {
-        let place = || PathBuf::from(self.environment.get("TMPDIR").unwrap_or("/tmp"));
+        // A folder that isn't absolute would be one of wherever the process was started.
+        let named = self.environment.get("TMPDIR").map(PathBuf::from).filter(|place| place.is_absolute());
+        let place = || named.clone().unwrap_or_else(|| PathBuf::from("/tmp"));
         ProofOrder {
             when: When::Latest,
             moments: proving.moments,

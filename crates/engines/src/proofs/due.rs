@@ -2,7 +2,7 @@
 //! newest record and the time.
 
 use seawall_archive::{Schedule, retry_after};
-use seawall_core::{Moment, Proof};
+use seawall_core::{Level, Moment, Proof};
 
 /// The code of a proof that took too long. It isn't repeated before its schedule says so: it would take as long again.
 pub const TOO_LONG: &str = "proof.too-long";
@@ -42,6 +42,20 @@ pub fn successor_due(schedule: &Schedule, proved: Option<Moment>, since: Moment)
     proved.map_or(since, |at| schedule.after(at).unwrap_or(at))
 }
 
+/// The proof that tells how a database stands, of its newest proofs, newest first: the newest, unless an earlier failure still
+/// stands. A failure ends with a proof that holds, is as thorough as the engine's own check, and restored no earlier moment.
+pub fn standing<'a>(newest_first: impl IntoIterator<Item = &'a Proof>) -> Option<&'a Proof> {
+    let all: Vec<&Proof> = newest_first.into_iter().collect();
+    let failed = all.iter().position(|proof| !proof.inconclusive && !proof.holds());
+    let newest = all.first().copied();
+    let Some(at) = failed else { return newest };
+    let refutes = |later: &&Proof| {
+        let moment = |proof: &Proof| proof.point.as_ref().map(|point| point.moment);
+        later.holds() && later.level >= Level::Engine && moment(later) >= moment(all[at])
+    };
+    if all[..at].iter().any(refutes) { newest } else { Some(all[at]) }
+}
+
 /// Whether a proof is worth a record. One that couldn't be made is recorded once for each time that the schedule asks for one, so that
 /// repeated tries don't displace the records of proofs.
 pub(super) fn is_recorded(proof: &Proof, before: Option<&Proof>, schedule: &Schedule) -> bool {
@@ -54,7 +68,7 @@ pub(super) fn is_recorded(proof: &Proof, before: Option<&Proof>, schedule: &Sche
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::{Fault, Level};
+    use seawall_core::{Fault, Point};
 
     use super::*;
 
@@ -71,7 +85,7 @@ mod tests {
             (last("20T05:40", None), "20T12:00", "21T05:00"),
             // Nothing ran when it was due.
             (last("18T05:40", None), "20T12:00", "20T12:00"),
-            // One that ended after its successor was due takes its place.
+            // A proof that ended after the next due time counts as that proof.
             (last("20T05:00", None), "20T05:00", "21T05:00"),
             // What couldn't be made is tried again.
             (last("20T12:00", Some(1)), "20T12:00", "20T12:01"),
@@ -118,6 +132,37 @@ mod tests {
             inconclusive,
             doubts: Vec::new(),
             host: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_failure_stands_until_a_proof_as_thorough_refutes_it() {
+        let sound = |moment, level, of| Proof {
+            level,
+            faults: Vec::new(),
+            point: Some(Point { position: "1".into(), moment: at(of) }),
+            ..proof(moment, "", false)
+        };
+        let failed = |moment, of| Proof {
+            point: Some(Point { position: "1".into(), moment: at(of) }),
+            ..proof(moment, "sqlite.corrupt", false)
+        };
+        let away = |moment| proof(moment, "vault.unavailable", true);
+        use Level::{Bytes, Content, Engine};
+        for (newest_first, expected) in [
+            (vec![], None),
+            (vec![sound("20T12:00", Bytes, "20T11:00")], Some(0)),
+            (vec![away("20T12:00"), sound("20T11:00", Engine, "20T11:00")], Some(0)),
+            (vec![away("20T12:00"), failed("20T11:00", "20T11:00")], Some(1)),
+            (vec![sound("20T12:00", Bytes, "20T12:00"), failed("20T11:00", "20T11:00")], Some(1)),
+            (vec![sound("20T12:00", Content, "01T12:00"), failed("20T11:00", "20T11:00")], Some(1)),
+            (vec![sound("20T12:00", Engine, "20T11:00"), failed("20T11:00", "20T11:00")], Some(0)),
+            (vec![sound("20T12:00", Engine, "20T11:00"), proof("20T11:00", "sqlite.corrupt", false)], Some(0)),
+            (vec![away("20T13:00"), sound("20T12:00", Content, "20T12:00"), failed("20T11:00", "20T11:00")], Some(0)),
+            (vec![failed("20T13:00", "20T12:00"), sound("20T12:00", Content, "20T12:00")], Some(0)),
+        ] {
+            let found = standing(&newest_first);
+            assert_eq!(found, expected.map(|at: usize| &newest_first[at]), "{newest_first:#?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The records of proofs in a vault.
 //!
-//! Anybody who can write to the vault can put other objects between them. They never hide a true record, and make none go: only what
+//! Anybody who can write to the vault can put other objects between them. A thousand newer names are read past, and no true record goes because of them: only what
 //! was read and is a true record of this database is shown, or deleted.
 
 use std::collections::BTreeSet;

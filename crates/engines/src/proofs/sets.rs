@@ -74,7 +74,7 @@ pub fn checked(verification: Option<&Verification>, proved: &Proved, read_bytes:
     }
     if !of_others.is_empty() {
         doubts.push(format!(
-            "other sets of the vault are damaged: `seawall verify` finds {} things in them",
+            "other objects of the vault are damaged, of other sets or of the chain: `seawall verify` finds {} things",
             of_others.len()
         ));
     }

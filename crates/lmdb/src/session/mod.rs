@@ -102,6 +102,8 @@ pub struct Session {
     held_until: Option<Instant>,
     /// The last transaction that was reported, and when.
     told: Option<(u64, Instant)>,
+    /// Whether the last deletion was refused.
+    may_not_delete: bool,
     /// When the locks of snapshots end that the store keeps locked, as far as it was asked.
     locked: BTreeMap<String, Moment>,
     /// When each snapshot was first seen, for retention.
@@ -164,6 +166,7 @@ impl Session {
             sent_at: None,
             held_until: None,
             told: None,
+            may_not_delete: false,
             locked: BTreeMap::new(),
             seen: BTreeMap::new(),
             incorporated: BTreeMap::new(),

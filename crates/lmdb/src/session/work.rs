@@ -335,6 +335,10 @@ impl Session {
         if !due.is_empty() {
             let lock = self.vault.protection().await?.span();
             due.retain(|(key, _)| is_unlocked(&self.listing.snapshots, key, lock, now));
+            // Credentials that can't delete make one try, and no more questions than that.
+            if self.may_not_delete {
+                due.truncate(1);
+            }
             self.leave_out_the_locked(&mut due).await?;
         }
         for (key, reason) in due {
@@ -348,6 +352,7 @@ impl Session {
                 if !matches!(error, seawall_vault::Error::Denied { .. }) {
                     return Err(error.into());
                 }
+                self.may_not_delete = true;
                 // Retention is then left to the store. The next look tries again, with one request.
                 if first {
                     let error = Error::MayNotDelete { vault: self.vault.url().to_owned(), cause: error };
@@ -357,6 +362,7 @@ impl Session {
                 }
                 return Ok(());
             }
+            self.may_not_delete = false;
             tracing::info!(object = key, ?reason, "deleted a snapshot");
             self.status.send_modify(|status| match reason {
                 Reason::Newer => status.cleaning.newer += 1,

@@ -48,11 +48,11 @@ fn choose(arguments: &FleetArguments) -> Result<Choose, Failure> {
     Ok(Choose { filters, order, limit: arguments.limit })
 }
 
-/// The exit code that alarms make, as `status --check` has it.
+/// The exit code that alarms make, as `status --check` has it. What couldn't be found out, or has no point, counts as a warning.
 fn check(rows: &[Row]) -> Exit {
-    let mut alarms = rows.iter().flat_map(|row| &row.alarms).peekable();
-    let any = alarms.peek().is_some();
-    Exit::judge(alarms.all(|alarm| alarm.severity != Severity::Critical), !any)
+    let is_critical = |row: &Row| row.alarms.iter().any(|alarm| alarm.severity == Severity::Critical);
+    let is_fine = |row: &Row| row.alarms.is_empty() && row.doubts.is_empty() && row.newest.is_some();
+    Exit::judge(!rows.iter().any(is_critical), rows.iter().all(is_fine))
 }
 
 fn text(found: &Catalogued) -> String {

@@ -1,5 +1,7 @@
 //! Carries out the deletions that `retention` decides on. Before that it reads the pins again, and records the floor.
 
+use std::collections::BTreeSet;
+
 use futures::stream::{self, StreamExt, TryStreamExt};
 use seawall_core::{Maintained, Moment, PlannedObject, RemovedObject};
 use seawall_ltx::{Header, Txid};
@@ -68,7 +70,10 @@ impl Maintenance {
     /// own setting says: then the store tells of each, and the object stays until that end.
     async fn unlocked(&self, pins: &[Txid]) -> Result<Vec<Removal>, Error> {
         let removals = self.removals(pins);
-        let now = self.clock.now();
+        let now = {
+            let state = self.state();
+            state.trusted(self.clock.now())
+        };
         let locked = self.locks_of(&removals, now).await?;
         {
             let mut state = self.state();
@@ -78,7 +83,11 @@ impl Maintenance {
             }
             state.locks.ends.extend(locked);
         }
-        Ok(self.removals(pins))
+        // What became due meanwhile wasn't asked for.
+        let asked: BTreeSet<_> = removals.iter().map(|removal| removal.file.key_parts()).collect();
+        let mut left = self.removals(pins);
+        left.retain(|removal| asked.contains(&removal.file.key_parts()));
+        Ok(left)
     }
 
     /// When the locks of objects end that may be deleted otherwise. Nothing of an object that isn't locked.

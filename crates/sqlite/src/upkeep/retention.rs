@@ -56,7 +56,7 @@ pub(crate) struct Removal {
 pub(crate) struct StoreLocks {
     /// How long each new object is locked.
     pub(crate) span: Duration,
-    /// The ends of locks that last longer, as far as the store was asked: somebody renewed them, or set them by hand.
+    /// The ends of locks that last longer, as far as the store was asked: Seawall renewed them, or a person set them.
     pub(crate) ends: BTreeMap<(u8, Txid, Txid), Moment>,
 }
 

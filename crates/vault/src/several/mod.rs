@@ -387,13 +387,16 @@ impl Store for SeveralStore {
     /// Renews in each vault that asks for it. The lock that ends first counts.
     async fn renew(&self, key: &ObjectKey, now: Moment) -> Result<Option<Moment>, Error> {
         self.ready().await?;
-        let mut first: Option<Moment> = None;
+        let (mut first, mut worst): (Option<Moment>, Result<(), Error>) = (None, Ok(()));
         for i in self.shared.in_step() {
-            if let Some(end) = self.shared.store(i).renew(key, now).await? {
-                first = Some(first.map_or(end, |first| first.min(end)));
+            // A vault without locks holds up no other.
+            match self.shared.store(i).renew(key, now).await {
+                Ok(Some(end)) => first = Some(first.map_or(end, |first| first.min(end))),
+                Ok(None) => {}
+                Err(error) => worst = worst.and(Err(error)),
             }
         }
-        Ok(first)
+        worst.map(|()| first)
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
