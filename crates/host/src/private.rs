@@ -18,6 +18,9 @@ use crate::apart::User;
 /// The flags of a folder that is opened itself, and not what a link leads to.
 const NO_LINK: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW);
 
+/// Letters and digits at the end of a folder's name. Another folder with this prefix is hardly called so.
+const RANDOM: usize = 12;
+
 /// How often a folder is tried to be removed into which something is still written.
 const TRIES: u32 = 20;
 
@@ -42,7 +45,7 @@ impl PrivateFolder {
         let owner = user.map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.uid);
         remove_left(place, prefix, work, owner);
         let mut builder = tempfile::Builder::new();
-        builder.prefix(prefix).permissions(Permissions::from_mode(0o700));
+        builder.prefix(prefix).rand_bytes(RANDOM).permissions(Permissions::from_mode(0o700));
         let folder = builder.tempdir_in(place)?;
         let lock = File::open(folder.path())?;
         // A process that looks whether the folder was left unlocks it at once: nothing is in it yet.
@@ -93,7 +96,7 @@ fn clear(path: &Path) -> io::Result<()> {
 /// each folder that can't be removed.
 fn remove_left(place: &Path, prefix: &str, work: &str, user: u32) {
     let Ok(found) = std::fs::read_dir(place) else { return };
-    for folder in found.flatten().filter(|folder| folder.file_name().to_string_lossy().starts_with(prefix)) {
+    for folder in found.flatten().filter(|folder| is_one(&folder.file_name().to_string_lossy(), prefix)) {
         let path = folder.path();
         let ours =
             folder.metadata().is_ok_and(|facts| facts.is_dir() && facts.uid() == user && facts.mode() & 0o077 == 0);
@@ -105,6 +108,12 @@ fn remove_left(place: &Path, prefix: &str, work: &str, user: u32) {
             Err(error) => tracing::warn!(folder = %path.display(), "a killed {work} left it; remove it: {error}"),
         }
     }
+}
+
+/// Whether a folder is called as this module calls one.
+fn is_one(name: &str, prefix: &str) -> bool {
+    let random = name.strip_prefix(prefix);
+    random.is_some_and(|random| random.len() == RANDOM && random.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
 /// Whether no process holds a folder in which something is.
@@ -123,22 +132,32 @@ mod tests {
     fn what_a_killed_process_left_is_removed_and_nothing_else() {
         let place = tempfile::tempdir().expect("a folder");
         let at = |name: &str| place.path().join(name);
-        for (name, mode) in
-            [("private-left", 0o700), ("private-empty", 0o700), ("private-open", 0o755), ("other", 0o700)]
-        {
+        for (name, mode) in [
+            ("private-left00000000", 0o700),
+            ("private-empty0000000", 0o700),
+            ("private-open00000000", 0o755),
+            ("private-thesis", 0o700),
+            ("other", 0o700),
+        ] {
             std::fs::create_dir(at(name)).expect("made");
             std::fs::set_permissions(at(name), Permissions::from_mode(mode)).expect("set");
-            if name != "private-empty" {
+            if name != "private-empty0000000" {
                 std::fs::write(at(name).join("file"), "x").expect("written");
             }
         }
-        std::os::unix::fs::symlink(at("other"), at("private-link")).expect("linked");
+        std::os::unix::fs::symlink(at("other"), at("private-link00000000")).expect("linked");
         let make = || PrivateFolder::new(place.path(), "private-", "test", None).expect("a private folder");
         let held = make();
         std::fs::write(held.path().join("file"), "x").expect("written");
         let another = make();
-        assert!(held.path().join("file").exists() && !at("private-left").exists());
-        for kept in ["private-empty", "private-open/file", "other/file", "private-link"] {
+        assert!(held.path().join("file").exists() && !at("private-left00000000").exists());
+        for kept in [
+            "private-empty0000000",
+            "private-open00000000/file",
+            "private-thesis/file",
+            "other/file",
+            "private-link00000000",
+        ] {
             assert!(at(kept).exists(), "{kept}");
         }
         let (one, other) = (held.path().to_owned(), another.path().to_owned());

@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use seawall_engines::proofs::SCRATCH;
 use seawall_engines::sqlite::{Beginning, HEADER};
 
 use super::events::Events;
@@ -84,7 +85,9 @@ pub(crate) fn look(config: &DirectoryConfig, known: &Look, relative: &Path) -> V
         Err(_) => return Verdict::Unseen,
     };
     if own.is_dir() {
-        let entered = is_root || name.is_some_and(|name| config.enters(name));
+        // What a proof restores is no database to protect.
+        let is_scratch = |name: &str| name.starts_with(SCRATCH);
+        let entered = is_root || name.is_some_and(|name| config.enters(name) && !is_scratch(name));
         return if entered { Verdict::Folder } else { Verdict::Other };
     }
     if !relative.file_name().is_some_and(|name| config.is_meant(&name.to_string_lossy())) {

@@ -13,8 +13,14 @@ use crate::config::{DatabaseConfig, SourceName};
 /// When records that couldn't be read are read again.
 const AGAIN: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(3600));
 
+/// How far the clock of another host may be ahead. A later proof is of a wrong clock, and says nothing of when the next one is due.
+const AHEAD: Duration = Duration::from_secs(300);
+
 /// When a database without a point is looked at again.
 const EMPTY: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
+
+/// The longest wait that is made before anything is tried again.
+const LONGEST_WAIT: Duration = Duration::from_secs(2 * 3600);
 
 /// What is known of each database that is proved by itself.
 #[derive(Debug, Default)]
@@ -50,6 +56,25 @@ struct Known {
     due: Option<(Arc<Proving>, Moment)>,
     /// When the successor of the newest proof that said something is due, by these settings.
     successor: Option<(Arc<Proving>, Moment)>,
+}
+
+impl Known {
+    /// Forgets what seems to have happened later than now: the clock was set back since.
+    fn forget_the_future(&mut self, now: Moment) {
+        let latest = now.after(AHEAD);
+        let is_later = |at: Option<Moment>| at.is_some_and(|at| at > latest);
+        if is_later(self.last.map(|last| last.at)) {
+            (self.last, self.due) = (None, None);
+        }
+        if is_later(self.concluded) {
+            (self.concluded, self.successor) = (None, None);
+            self.since = self.since.min(now);
+        }
+        self.newest = self.newest.take().filter(|proof| proof.at <= latest);
+        self.standing = self.standing.take().filter(|proof| proof.at <= latest);
+        // A wait that was computed by the other clock.
+        self.not_before = self.not_before.filter(|at| *at <= now.after(LONGEST_WAIT));
+    }
 }
 
 /// What is to be done next with a database.
@@ -110,6 +135,7 @@ impl Board {
         let Some(known) = all.get_mut(&config.source()).filter(|known| known.place == config.place()) else {
             return Turn::Read(now);
         };
+        known.forget_the_future(now);
         let begin = known.not_before.unwrap_or(now);
         if !known.is_read {
             return Turn::Read(begin);
@@ -137,8 +163,10 @@ impl Board {
     }
 
     /// Notes the records of a database, newest first.
-    pub(super) fn read(&self, config: &DatabaseConfig, proofs: Vec<Proof>, now: Moment) {
+    pub(super) fn read(&self, config: &DatabaseConfig, mut proofs: Vec<Proof>, now: Moment) {
+        proofs.retain(|proof| proof.at <= now.after(AHEAD));
         self.change(config, |known| {
+            known.forget_the_future(now);
             known.is_read = true;
             (known.not_before, known.unread) = (None, 0);
             if known.since == Moment::default() {
@@ -285,6 +313,22 @@ mod tests {
         assert_eq!(board.of(&config).0, Some(failed));
         board.proved(&config, proof("20T16:00", false));
         assert_eq!(board.of(&config).0, Some(proof("20T16:00", false)));
+        // The clock was set back, and another host's is ahead.
+        let proving = config.prove.clone().expect("it is proved");
+        board.read(&config, vec![proof("25T08:00", false), proof("20T16:00", false)], at("20T16:01"));
+        assert_eq!(board.of(&config), (Some(proof("20T16:00", false)), Some(at("21T05:00"))));
+        assert_eq!(
+            board.turn(&config, &proving, at("21T05:00")),
+            Turn::Prove { at: at("21T05:00"), since: at("20T16:00") }
+        );
+        board.read(&config, vec![proof("25T08:00", false), proof("20T16:00", false)], at("21T05:00"));
+        assert_eq!(
+            board.turn(&config, &proving, at("21T05:00")),
+            Turn::Prove { at: at("21T05:00"), since: at("20T16:00") }
+        );
+        board.proved(&config, proof("25T09:00", false));
+        let Turn::Prove { at: due, .. } = board.turn(&config, &proving, at("21T06:00")) else { panic!("it is read") };
+        assert_eq!(due, at("21T06:00"), "the proof of the future counts for nothing");
         // Proofs that were switched off, and another vault.
         assert_eq!(board.of(&DatabaseConfig { prove: None, ..config.clone() }), (None, None));
         let moved = DatabaseConfig { vault: database("other").vault, ..config.clone() };

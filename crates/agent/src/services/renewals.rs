@@ -13,14 +13,17 @@ use crate::config::SourceName;
 use crate::control::Actions;
 use crate::fleet::Seen;
 
-/// How often the databases are looked through.
+/// How often the databases are looked through at least.
 const LOOK: Duration = Duration::from_secs(3600);
 
-/// The same, after a failure.
+/// How long after a failure it is tried again.
 const RETRY: Duration = Duration::from_secs(300);
 
-/// The same, while a database isn't open yet.
+/// How soon a database is looked at again that isn't open yet, or has nothing to renew.
 const SOON: Duration = Duration::from_secs(10);
+
+/// The shortest time between two looks.
+const LEAST: Duration = Duration::from_secs(1);
 
 /// How long a renewal suffices. Each look leaves a lock that lasts a day longer than what is asked.
 const SUFFICES: Duration = Duration::from_secs(24 * 3600);
@@ -44,23 +47,20 @@ type Place = (SourceName, String);
 
 /// Renews until the task ends.
 pub(super) async fn renew(actions: Arc<Actions>) {
-    let mut tried: HashMap<Place, (Instant, Tried)> = HashMap::new();
+    let mut due: HashMap<Place, (Instant, u32)> = HashMap::new();
     loop {
         let members = actions.fleet().all();
-        for member in &members {
-            let place = place(member);
-            let last = tried.get(&place).map(|(at, tried)| (at.elapsed(), *tried));
-            if is_due(last) && member.engine.is_some() {
-                tried.insert(place, (Instant::now(), renew_one(member).await));
+        for member in members.iter().filter(|member| member.engine.is_some()) {
+            let (at, empty) = due.get(&place(member)).copied().unwrap_or((Instant::now(), 0));
+            if at <= Instant::now() {
+                let (tried, empty) = (renew_one(member).await, empty.saturating_add(1));
+                due.insert(place(member), (Instant::now() + wait(tried, empty), empty));
             }
         }
-        tried.retain(|place, _| members.iter().any(|member| self::place(member) == *place));
-        let wait = match () {
-            () if members.iter().any(|member| member.coming) => SOON,
-            () if tried.values().any(|(_, tried)| *tried == Tried::Failed) => RETRY,
-            () => LOOK,
-        };
-        tokio::time::sleep(wait).await;
+        due.retain(|place, _| members.iter().any(|member| self::place(member) == *place));
+        let first = due.values().map(|(at, _)| at.saturating_duration_since(Instant::now())).min();
+        let coming = members.iter().any(|member| member.coming || member.engine.is_none()).then_some(SOON);
+        tokio::time::sleep(first.into_iter().chain(coming).min().unwrap_or(LOOK).clamp(LEAST, LOOK)).await;
     }
 }
 
@@ -68,14 +68,14 @@ fn place(member: &Seen) -> Place {
     (member.config.source(), member.config.place())
 }
 
-/// Whether the locks of a database are to be looked at, after what came of the last try, so long ago.
-fn is_due(last: Option<(Duration, Tried)>) -> bool {
-    // A look takes a moment: at the next one it shall not be a second too early.
-    last.is_none_or(|(passed, tried)| match tried {
-        Tried::Renewed => passed + LOOK / 2 >= SUFFICES,
-        Tried::Nothing => passed + LOOK / 2 >= LOOK,
-        Tried::Failed => passed + RETRY / 2 >= RETRY,
-    })
+/// How long to wait after a try, the `number`-th of this database. A database may have no object yet: it is looked at again soon,
+/// and ever more seldom.
+fn wait(tried: Tried, number: u32) -> Duration {
+    match tried {
+        Tried::Renewed => SUFFICES,
+        Tried::Nothing => SOON.saturating_mul(2_u32.saturating_pow(number.saturating_sub(1))).min(LOOK),
+        Tried::Failed => RETRY,
+    }
 }
 
 /// Renews the locks of a database.
@@ -105,19 +105,15 @@ mod tests {
 
     #[test]
     fn once_a_day_and_sooner_after_a_failure() {
-        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-        for (last, expected) in [
-            (None, true),
-            (Some((minutes(0), Tried::Renewed)), false),
-            (Some((minutes(23 * 60), Tried::Renewed)), false),
-            (Some((minutes(24 * 60) - Duration::from_secs(1), Tried::Renewed)), true),
-            (Some((minutes(240 * 60), Tried::Renewed)), true),
-            (Some((minutes(20), Tried::Nothing)), false),
-            (Some((minutes(60), Tried::Nothing)), true),
-            (Some((minutes(1), Tried::Failed)), false),
-            (Some((minutes(5), Tried::Failed)), true),
+        let seconds = Duration::from_secs;
+        for (tried, number, expected) in [
+            (Tried::Renewed, 1, seconds(24 * 3600)),
+            (Tried::Failed, 9, seconds(300)),
+            (Tried::Nothing, 1, seconds(10)),
+            (Tried::Nothing, 3, seconds(40)),
+            (Tried::Nothing, 99, seconds(3600)),
         ] {
-            assert_eq!(is_due(last), expected, "{last:?}");
+            assert_eq!(wait(tried, number), expected, "{tried:?} {number}");
         }
     }
 }

@@ -4,6 +4,9 @@ use std::cmp::Reverse;
 
 use super::Row;
 
+/// The engines of rows.
+const ENGINES: [&str; 5] = ["sqlite", "lmdb", "postgres", "mysql", "server"];
+
 /// A condition on a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
@@ -33,7 +36,10 @@ impl Filter {
         };
         match key {
             "name" => Ok(Self::Name(value.to_lowercase())),
-            "engine" => Ok(Self::Engine(value.to_lowercase())),
+            "engine" if !ENGINES.contains(&value) => {
+                Err(format!("\"{value}\" is no engine: there are {}", ENGINES.join(", ")))
+            }
+            "engine" => Ok(Self::Engine(value.to_owned())),
             "alarms" => truth().map(Self::Alarms),
             "encrypted" => truth().map(Self::Encrypted),
             "proved" => truth().map(Self::Proved),
@@ -158,7 +164,7 @@ mod tests {
 
     #[test]
     fn wrong_filters() {
-        for text in ["alarms=maybe", "nme=x", "=", "encrypted="] {
+        for text in ["alarms=maybe", "nme=x", "=", "encrypted=", "engine=postgresql"] {
             assert!(Filter::read(text).is_err(), "{text}");
         }
         assert_eq!(Filter::read("Shop"), Ok(Filter::Name("shop".into())));

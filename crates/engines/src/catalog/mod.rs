@@ -237,7 +237,10 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
             writers: tally.instances.into_iter().collect(),
             encrypted: sealed.contains(&root),
             alarms: Vec::new(),
-            doubts: Vec::new(),
+            doubts: match tally.later {
+                0 => Vec::new(),
+                later => vec![format!("{later} names have moments of the future, and are left out")],
+            },
             root,
             link: tally.link,
             due: sum.rhythm.and_then(|rhythm| rhythm.due),

@@ -12,6 +12,9 @@ use super::trend::{self, Rhythm};
 /// Complete copies that are remembered, the newest: enough for a trend.
 const COPIES: usize = 64;
 
+/// How far a moment in a name may be ahead of the store's own time.
+const SKEW: Duration = Duration::from_secs(24 * 3600);
+
 /// Instances that are remembered.
 const INSTANCES: usize = 32;
 
@@ -59,6 +62,8 @@ pub(super) struct Tally {
     pub(super) proof: Option<Moment>,
     pub(super) instances: BTreeSet<String>,
     pub(super) is_encrypted: bool,
+    /// Names with moments later than the store's own time of the object: of a wrong clock, or of a stranger.
+    pub(super) later: u64,
 }
 
 /// What a tally comes to.
@@ -100,6 +105,8 @@ impl Tally {
                     self.copy(modified, size);
                 }
             }
+            Fact::Snapshot(_, at) if at > modified.after(SKEW) => self.later += 1,
+            Fact::Index(id) if id.moment() > modified.after(SKEW) => self.later += 1,
             Fact::Snapshot(instance, at) => {
                 if self.snapshot.as_ref().is_none_or(|(newest, _)| *newest < at) {
                     self.snapshot = Some((at, instance.clone()));
@@ -251,16 +258,17 @@ mod tests {
     #[test]
     fn the_newest_instance() {
         let snapshot = |instance: &str, hours| Fact::Snapshot(instance.into(), at(hours));
-        let tally = tally(&[(snapshot("a", 5), 10, 0), (snapshot("b", 9), 20, 0), (snapshot("c", 7), 30, 0)]);
+        let future = (snapshot("d", 2000), 40, 9);
+        let tally = tally(&[(snapshot("a", 5), 10, 5), (snapshot("b", 9), 20, 9), (snapshot("c", 7), 30, 7), future]);
         assert_eq!(told(&tally, 10), (Some(("b".into(), 9)), Some(20), None));
-        assert_eq!(tally.instances.len(), 3);
+        assert_eq!((tally.instances.len(), tally.later), (3, 1));
     }
 
     #[test]
     fn the_newest_copies_are_remembered_whatever_their_names() {
         let mut tally = Tally::default();
-        tally.add(Fact::Snapshot("a".into(), at(1000)), 7, at(0));
-        (0..100).for_each(|hour| tally.add(Fact::Snapshot("b".into(), at(hour)), 5, at(0)));
+        tally.add(Fact::Snapshot("a".into(), at(1000)), 7, at(1000));
+        (0..100).for_each(|hour| tally.add(Fact::Snapshot("b".into(), at(hour)), 5, at(hour)));
         assert_eq!((tally.copies.len(), tally.sum(at(1001)).copy_bytes), (COPIES, Some(7)));
     }
 

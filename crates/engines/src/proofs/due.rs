@@ -43,7 +43,7 @@ pub fn successor_due(schedule: &Schedule, proved: Option<Moment>, since: Moment)
 }
 
 /// The proof that tells how a database stands, of its newest proofs, newest first: the newest, unless an earlier failure still
-/// stands. A failure ends with a proof that holds, is as thorough as the engine's own check, and restored no earlier moment.
+/// stands. A failure ends with a proof that holds, is as thorough as the failed one or as the engine's own check, and restored no earlier moment.
 pub fn standing<'a>(newest_first: impl IntoIterator<Item = &'a Proof>) -> Option<&'a Proof> {
     let all: Vec<&Proof> = newest_first.into_iter().collect();
     let failed = all.iter().position(|proof| !proof.inconclusive && !proof.holds());
@@ -51,7 +51,7 @@ pub fn standing<'a>(newest_first: impl IntoIterator<Item = &'a Proof>) -> Option
     let Some(at) = failed else { return newest };
     let refutes = |later: &&Proof| {
         let moment = |proof: &Proof| proof.point.as_ref().map(|point| point.moment);
-        later.holds() && later.level >= Level::Engine && moment(later) >= moment(all[at])
+        later.holds() && later.level >= all[at].level.min(Level::Engine) && moment(later) >= moment(all[at])
     };
     if all[..at].iter().any(refutes) { newest } else { Some(all[at]) }
 }

@@ -16,6 +16,6 @@ mod settings;
 pub(crate) use self::record::moment_of;
 pub use by_schedule::Made;
 pub use due::{Last, TOO_LONG, due, standing, successor_due};
-pub use order::{ProofOrder, first_fault};
+pub use order::{ProofOrder, SCRATCH, first_fault};
 pub use records::{Proofs, Recorded, is_record};
 pub use settings::{MOST_MOMENTS, Proving};

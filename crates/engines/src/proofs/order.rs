@@ -20,7 +20,7 @@ use super::due::TOO_LONG;
 use super::moments::{holds, moments};
 
 /// How the names of scratch folders begin.
-const SCRATCH: &str = "seawall-proof-";
+pub const SCRATCH: &str = "seawall-proof-";
 
 /// What to prove, how, and who asks.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ impl ProofOrder {
     pub async fn in_time<T>(&self, name: &str, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let Some(within) = self.within else { return work.await };
         tokio::time::timeout(within, work).await.unwrap_or_else(|_| {
-            let cause = format!("it wasn't done within {} s, and was ended", within.as_secs());
+            let cause = format!("it wasn't done within {within:?}, and was ended");
             let next = "allow more time (--within, or prove.within), or prove fewer moments";
             Err(Failure::new(Kind::Unavailable, TOO_LONG, name, cause, next))
         })

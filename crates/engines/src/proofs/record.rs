@@ -83,6 +83,11 @@ pub(super) fn bytes(proof: &Proof) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec(&Record { format: FORMAT, proof: cut(proof.clone()) })
 }
 
+/// A text as a record has it: without letters that aren't seen, and not too long.
+fn as_recorded(text: &str) -> String {
+    text.chars().filter(|c| is_visible(*c)).take(MOST_LETTERS).collect()
+}
+
 fn cut(mut proof: Proof) -> Proof {
     let more = |count: usize| count.checked_sub(MOST_LINES).filter(|more| *more > 0);
     if let Some(more) = more(proof.faults.len()) {
@@ -91,7 +96,7 @@ fn cut(mut proof: Proof) -> Proof {
     }
     proof.doubts.truncate(MOST_LINES);
     texts(&mut proof).into_iter().for_each(|text| {
-        *text = text.chars().filter(|c| is_visible(*c)).take(MOST_LETTERS).collect();
+        *text = as_recorded(text);
     });
     proof
 }
@@ -153,7 +158,7 @@ pub(super) fn belongs(proof: &Proof, database: &Description) -> Result<(), &'sta
         "sets" | "server" => is_server(&proof.engine),
         engine => proof.engine == engine,
     };
-    let same_name = proof.database == database.name
+    let same_name = proof.database == as_recorded(&database.name)
         || database.engine != "lmdb" && (database.source.is_none() || proof.database.contains("://"));
     match (same_engine, same_name) {
         (true, true) => Ok(()),

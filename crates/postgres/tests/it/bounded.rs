@@ -114,7 +114,7 @@ async fn nothing_stays_of_a_proof_that_is_given_up_and_the_next_one_removes_what
     let server = filled("LOOP END LOOP;");
     let vault = set(&server, Format::Native).await;
     let mut builder = tempfile::Builder::new();
-    builder.prefix("seawall-proof-").permissions(Permissions::from_mode(0o700));
+    builder.prefix("seawall-proof-").rand_bytes(12).permissions(Permissions::from_mode(0o700));
     let left = builder.tempdir().expect("a folder").keep();
     std::fs::write(left.join("log"), "of a killed server").expect("written");
     if is_root() {

@@ -20,8 +20,8 @@ pub(crate) struct FleetArguments {
     #[arg(long, value_enum, default_value_t = Sort::Name)]
     pub(crate) sort: Sort,
     /// Show at most so many databases
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) limit: Option<usize>,
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: Option<u32>,
     /// Print a table for spreadsheets (RFC 4180) instead of text
     #[arg(long)]
     pub(crate) csv: bool,

@@ -45,14 +45,15 @@ fn choose(arguments: &FleetArguments) -> Result<Choose, Failure> {
         Sort::Proof => Order::Proof,
     };
     let filters = arguments.filter.iter().map(read).collect::<Result<_, _>>()?;
-    Ok(Choose { filters, order, limit: arguments.limit })
+    Ok(Choose { filters, order, limit: arguments.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)) })
 }
 
-/// The exit code that alarms make, as `status --check` has it. What couldn't be found out, or has no point, counts as a warning.
+/// The exit code that alarms make, as `status --check` has it. What couldn't be found out, or has no point, counts as a warning, and so
+/// does a choice of nothing.
 fn check(rows: &[Row]) -> Exit {
     let is_critical = |row: &Row| row.alarms.iter().any(|alarm| alarm.severity == Severity::Critical);
     let is_fine = |row: &Row| row.alarms.is_empty() && row.doubts.is_empty() && row.newest.is_some();
-    Exit::judge(!rows.iter().any(is_critical), rows.iter().all(is_fine))
+    Exit::judge(!rows.iter().any(is_critical), !rows.is_empty() && rows.iter().all(is_fine))
 }
 
 fn text(found: &Catalogued) -> String {
@@ -80,7 +81,7 @@ fn text(found: &Catalogued) -> String {
     let shown = if shown == all { String::new() } else { format!("{shown} of ") };
     let alarms: usize = found.databases.iter().map(|row| row.alarms.len()).sum();
     let alarms = if alarms > 0 { format!(", {}", table::count(alarms, "alarm")) } else { String::new() };
-    let size = table::bytes(found.databases.iter().map(|row| row.bytes).sum());
+    let size = table::bytes(found.databases.iter().fold(0, |sum: u64, row| sum.saturating_add(row.bytes)));
     let foreign = match found.foreign_objects {
         0 => String::new(),
         objects => {
@@ -203,8 +204,10 @@ fn csv(rows: &[Row]) -> String {
 /// A text as a field.
 fn field(text: &str) -> Cow<'_, str> {
     let is_number = text.parse::<i64>().is_ok();
-    let is_formula = !is_number && text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    if !is_formula && !text.contains(['"', ',', '\n', '\r']) {
+    let is_formula =
+        |text: &str| text.starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}']);
+    let is_formula = !is_number && is_formula(text.trim_start());
+    if !is_formula && !text.contains(['"', ',', ';', '\t', '\n', '\r']) {
         return Cow::Borrowed(text);
     }
     let apostrophe = if is_formula { "'" } else { "" };
@@ -226,6 +229,9 @@ mod tests {
             ("=cmd()", "\"'=cmd()\""),
             ("@x", "\"'@x\""),
             ("-x", "\"'-x\""),
+            ("  =x", "\"'  =x\""),
+            ("\u{ff1d}x", "\"'\u{ff1d}x\""),
+            ("a;=x", "\"a;=x\""),
             ("a\nb", "\"a\nb\""),
         ] {
             assert_eq!(field(text), expected, "{text}");

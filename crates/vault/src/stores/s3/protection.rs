@@ -90,7 +90,14 @@ pub(super) async fn set_lock(
     // S3 refuses this request without a checksum of its body.
     let headers = [("content-md5", STANDARD.encode(Md5::digest(&body)))];
     let answer = requests.send(Method::PUT, Some(name), &[("retention", "")], &headers, body.into_bytes()).await?;
-    if answer.status.is_success() { Ok(()) } else { Err(answer.refusal(object)) }
+    match (answer.status, answer.code()) {
+        (status, _) if status.is_success() => Ok(()),
+        (StatusCode::BAD_REQUEST, "InvalidRequest" | "ObjectLockConfigurationNotFoundError") => {
+            let cause = format!("it has no Object Lock ({})", answer.code());
+            Err(Error::Unsupported { object: object.to_owned(), cause })
+        }
+        _ => Err(answer.refusal(object)),
+    }
 }
 
 /// The document that asks for a lock.
