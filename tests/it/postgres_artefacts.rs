@@ -93,7 +93,7 @@ fn postgres_backups_into_a_directory_that_were_killed_leave_what_the_next_one_re
         nothing_stays(&server, "shop");
     }
     // With something of a killed one for certain.
-    let killed = aside.join("seawall-dump-killed");
+    let killed = aside.join("seawall-dump-killed000000");
     std::fs::create_dir(&killed).unwrap();
     std::fs::set_permissions(&killed, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     std::fs::write(killed.join("toc.dat"), "x").unwrap();

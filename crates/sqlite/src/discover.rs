@@ -86,16 +86,16 @@ mod tests {
         let ltx = |level, max| Some(Replicated::Ltx { level, max: Txid(max) });
         const NAME: &str = "0000000000000001-000000000000000a.ltx";
         for (scheme, key, database, expected) in [
-            (Scheme::S3, format!("a/b/0009/{NAME}"), "a/b", ltx(9, 10)),
-            (Scheme::S3, format!("0000/{NAME}"), "", ltx(0, 10)),
+            (Scheme::Oss, format!("a/b/0009/{NAME}"), "a/b", ltx(9, 10)),
+            (Scheme::Oss, format!("0000/{NAME}"), "", ltx(0, 10)),
             (Scheme::File, format!("a/ltx/3/{NAME}"), "a", ltx(3, 10)),
             (
-                Scheme::S3,
+                Scheme::Oss,
                 "a/generations/5e21ff9be28275d2/snapshots/00000001.snapshot.lz4".to_owned(),
                 "a",
                 Some(Replicated::Generation),
             ),
-            (Scheme::S3, format!("a/ltx/3/{NAME}"), "", None),
+            (Scheme::Oss, format!("a/ltx/3/{NAME}"), "", None),
         ] {
             assert_eq!(replicated(scheme, &key), expected.map(|expected| (database, expected)), "{key}");
         }
