@@ -234,7 +234,7 @@ impl Fleet {
         all.into_iter().map(Entry::seen).collect()
     }
 
-    /// The members that are proved by themselves, without those that are only coming.
+    /// The members with scheduled proofs. A member that is still being opened isn't among them.
     pub(crate) fn proved(&self) -> Vec<Seen> {
         let entries = self.entries();
         let mut all: Vec<&Entry> = entries.by_source.values().collect();

@@ -102,8 +102,8 @@ impl Board {
         self.changed.notified().await;
     }
 
-    /// The proof that tells how a database stands that is proved by itself, and when the successor of the newest one that said something about the
-    /// objects is or was due.
+    /// The proof that tells how a database stands, and when the next conclusive proof is or was due. Nothing for a database without
+    /// scheduled proofs.
     pub(crate) fn of(&self, config: &DatabaseConfig) -> (Option<Proof>, Option<Moment>) {
         let Some(proving) = &config.prove else { return (None, None) };
         let Some(known) = self.known(config).filter(|known| known.since != Moment::default()) else {

@@ -35,7 +35,7 @@ const BRIEF: Duration = Duration::from_millis(50);
 /// Databases whose records are read with the same connections.
 const READ_AT_ONCE: usize = 64;
 
-/// Of them, those that are read at the same time, so that a vault that is away holds up few others.
+/// How many databases of a batch are read at the same time. A vault that is away then holds up few others.
 const READ_TOGETHER: usize = 8;
 
 /// How long reading the records of a database may take.

@@ -69,7 +69,7 @@ pub enum Order {
     Age,
     /// The largest first.
     Size,
-    /// Those that grow most first.
+    /// The fastest growing first.
     Growth,
     /// The oldest proof first; those without a proof before all.
     Proof,

@@ -109,7 +109,7 @@ pub struct Catalogued {
 }
 
 impl Opener {
-    /// Finds every database below a prefix, and reads more of those that `choose` shows.
+    /// Finds every database below a prefix, and reads objects of the databases that `choose` shows.
     ///
     /// # Errors
     /// When the prefix can't be listed. What can't be read of one database is a doubt of that database.

@@ -11,7 +11,7 @@ use seawall_core::Level;
 /// How long all restores of a proof together may take unless something else is said.
 const WITHIN: Duration = Duration::from_secs(6 * 3600);
 
-/// The most moments beside the newest that one proof restores.
+/// How many moments one proof restores at most, beside the newest point.
 pub const MOST_MOMENTS: u32 = 24;
 
 /// When a database is proved, and how.

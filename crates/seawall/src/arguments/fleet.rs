@@ -39,7 +39,7 @@ pub(crate) enum Sort {
     Age,
     /// The largest first
     Size,
-    /// Those that grow most first
+    /// The fastest growing first
     Growth,
     /// The oldest proof first, and those without a proof before all
     Proof,

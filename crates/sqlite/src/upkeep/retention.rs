@@ -67,7 +67,7 @@ impl StoreLocks {
         dated.written.after(self.span).max(own.unwrap_or(dated.written))
     }
 
-    /// When the last lock of the objects ends that one object of a higher level covers.
+    /// When the last lock ends, of all objects that one object of a higher level covers.
     fn end_of_parts(&self, level: Level, by: &Dated) -> Option<Moment> {
         let covered = |min: &Txid, max: &Txid| by.file.min <= *min && *max <= by.file.max;
         let parts = self.ends.iter().filter(|((of, min, max), _)| *of == level.number() && covered(min, max));
