@@ -47,6 +47,12 @@ fn a_proof_of_sqlite_is_recorded_in_the_vault() {
     let shown = stand.seawall(&["timeline", &url]).ok();
     assert!(shown.stdout.contains("restored ") && shown.stdout.contains("level engine"), "{shown}");
     stand.seawall(&["verify", &url]).ok();
+    // What that proof compared needn't be read a second time, but for the newest object.
+    let again = stand.seawall(&[&prove[..], &["--fresh", "30d"]].concat()).ok().json();
+    let read = |proved: &Value| proved["record"]["read_bytes"].as_u64().unwrap();
+    let fresh = again["record"]["fresh_bytes"].as_u64().unwrap();
+    assert!(fresh > 0 && read(&again) < read(&proved), "{again}");
+    assert_eq!((&again["record"]["faults"], &again["record"]["level"]), (&record["faults"], &record["level"]));
     // Other moments too, and never for longer than may be.
     let others = stand.seawall(&[&prove[..], &["--moments", "3"]].concat()).ok().json();
     assert!(!others["record"]["moments"].as_array().unwrap().is_empty(), "{others}");
@@ -58,11 +64,13 @@ fn a_proof_of_sqlite_is_recorded_in_the_vault() {
     assert_eq!((&timeline["proofs"][0]["inconclusive"], &timeline["proofs"][1]), (&true.into(), &others["record"]));
 
     flip_a_bit(&stand.place.object(9, 1, 1));
-    let failed = stand.seawall(&prove).exits(1).json();
-    let faults = failed["record"]["faults"].as_array().unwrap();
-    assert!(faults.iter().any(|fault| fault["object"].as_str().unwrap().contains(&file_name(1, 1))), "{failed}");
+    // The restore reads every object, also a fresh one.
+    let failed = stand.seawall(&[&prove[..], &["--fresh", "30d"]].concat()).exits(1).json();
+    let named = failed["record"]["faults"].to_string();
+    assert!(named.contains(&file_name(1, 1)), "{failed}");
     // A record of a stranger is left out, and told.
-    let hostile = stand.place.root().join("seawall/proofs/20000101T000000000Z-00000001.json");
+    let (newest, _) = failed["recorded"].as_str().unwrap().rsplit_once('-').unwrap();
+    let hostile = stand.place.root().join(format!("{newest}-00000001.json"));
     fs::write(hostile, "{}").unwrap();
     let timeline = stand.seawall(&["timeline", &url, "--json"]).ok().json();
     assert_eq!(timeline["proofs"][0], failed["record"], "{timeline}");
@@ -109,6 +117,10 @@ fn a_proof_of_lmdb_is_recorded_below_its_name() {
         assert_eq!(timeline["proofs"][0], *record, "{timeline}");
     }
     assert_eq!(called(&["verify", "./store", "--json"]).ok().json()["objects"], 2);
+    let again = called(&[&prove[..], &["--fresh", "1d"]].concat()).ok().json();
+    let bytes = |key: &str| again["record"][key].as_u64().unwrap();
+    assert!(bytes("fresh_bytes") > 16_000, "both snapshots are fresh: {again}");
+    assert!(bytes("read_bytes") < record["read_bytes"].as_u64().unwrap(), "{again}");
 
     let snapshot = fs::read_dir(dir.path().join("store")).unwrap().map(|entry| entry.unwrap().path());
     let snapshot =
@@ -150,7 +162,8 @@ fn a_database_is_proved_by_itself_and_a_proof_that_fails_is_an_alarm() {
     let yearly = format!("{{ schedule: \"H 5 1 1 *\", level: engine, within: 10m, scratch: {} }}", scratch.display());
     configure(&yearly);
     let begin = || Process::spawn("seawall", stand.command().arg("replicate"));
-    let count = || fs::read_dir(&records).unwrap().count();
+    let is_record = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
+    let count = || fs::read_dir(&records).unwrap().map(|entry| entry.unwrap().path()).filter(is_record).count();
 
     // A stop ends a proof that is being made, here while a program of the user's runs before it.
     let held = stand.path("held");

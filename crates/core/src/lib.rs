@@ -38,7 +38,7 @@ pub use jobs::{Panicked, blocking, ended};
 pub use moment::{Clock, Moment, ParseMomentError, SystemClock, When, parse_duration};
 pub use point::{Hole, LevelSummary, Note, Point, Span, Timeline};
 pub use progress::{Gauge, NoProgress, Operation, Progress, Underway};
-pub use proof::{Checked, Fault, Level, Proof, ProofRequest};
+pub use proof::{Checked, Fault, Fingerprints, Level, Proof, ProofRequest};
 pub use shutdown::Shutdown;
 pub use status::{LastError, Limit, Phase, RENEWED_LOCKS, Status, VaultStatus};
 pub use steady::Steady;

@@ -1,6 +1,8 @@
 //! Proofs: restores that were really done and checked, and what is remembered of them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +43,9 @@ impl Level {
     }
 }
 
+/// Objects of a vault, each by a number that is made from its name and size.
+pub type Fingerprints = BTreeSet<u128>;
+
 /// Something that a proof found wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
@@ -74,7 +79,8 @@ pub struct Proof {
     pub objects: u64,
     /// Bytes that were read from the vault.
     pub read_bytes: u64,
-    /// Bytes that weren't read, because a recent proof had read the same objects.
+    /// Bytes of objects that weren't read a second time, because another restore of this proof, or a recent proof, had compared them
+    /// with their digests.
     #[serde(default)]
     pub fresh_bytes: u64,
     /// Size of what was restored, in bytes.
@@ -120,6 +126,8 @@ pub struct ProofRequest {
     pub scratch: PathBuf,
     /// Bytes that must stay free on its disk.
     pub spare: u64,
+    /// Objects that needn't be compared with their digests, because that was done not long ago. The restore reads them all the same.
+    pub fresh: Arc<Fingerprints>,
 }
 
 impl ProofRequest {
@@ -166,6 +174,10 @@ pub struct Checked {
     pub reachable: Level,
     /// Other points that were restored and checked as well.
     pub moments: Vec<Point>,
+    /// Objects whose bytes were compared with their digests, and are right.
+    pub compared: Fingerprints,
+    /// Bytes of the objects that weren't compared, because they are fresh.
+    pub fresh_bytes: u64,
 }
 
 impl Checked {
@@ -178,10 +190,23 @@ impl Checked {
 
     /// Adds what was found at another point. The time of the restore and the size stay those of the first.
     pub fn add(&mut self, other: Self) {
-        let Self { point, restore_ms: _, objects, read_bytes, restored_bytes: _, faults, doubts, reachable, moments } =
-            other;
+        let Self {
+            point,
+            restore_ms: _,
+            objects,
+            read_bytes,
+            restored_bytes: _,
+            faults,
+            doubts,
+            reachable,
+            moments,
+            compared,
+            fresh_bytes,
+        } = other;
         self.objects = self.objects.saturating_add(objects);
         self.read_bytes = self.read_bytes.saturating_add(read_bytes);
+        self.fresh_bytes = self.fresh_bytes.saturating_add(fresh_bytes);
+        self.compared.extend(compared);
         self.reachable = self.reachable.min(reachable);
         faults.into_iter().for_each(|fault| self.fault(fault));
         for doubt in doubts {
@@ -200,8 +225,13 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_refused() {
-        let request =
-            |spare| ProofRequest { when: When::Latest, level: Level::Content, scratch: "/scratch".into(), spare };
+        let request = |spare| ProofRequest {
+            when: When::Latest,
+            level: Level::Content,
+            scratch: "/scratch".into(),
+            spare,
+            fresh: Arc::default(),
+        };
         for (free, needed, spare, refused) in [
             (None, 9, 0, false),
             (Some(9), 9, 0, false),

@@ -21,7 +21,7 @@ use crate::environment::EnvOptions;
 use crate::error::Error;
 use crate::local::state;
 use crate::local::{Author, Local, Settings, data_file, written};
-use crate::peers::latest::{newest, snapshots};
+use crate::peers::latest::{Listed, newest, snapshots};
 use crate::peers::listing;
 use crate::restore;
 use crate::restore::plan;
@@ -466,13 +466,21 @@ impl Lmdb {
             // A damaged snapshot is named below. If it is missing, another instance deleted it since the listing.
             Err(failure) => checked.fault(fault(failure)?),
         }
-        let strong = match prove::verify_strong(&self.vault, &wanted, self.moment(), &*progress).await {
+        let (fresh, due): (Vec<_>, Vec<_>) =
+            wanted.into_iter().partition(|one| request.fresh.contains(&one.fingerprint()));
+        checked.fresh_bytes = fresh.iter().map(|snapshot| snapshot.bytes).sum();
+        let strong = match prove::verify_strong(&self.vault, &due, self.moment(), &*progress).await {
             Ok(strong) => strong,
             Err(error) => {
                 checked.fault(fault(error.into())?);
                 return Ok(());
             }
         };
+        let is_sound = |snapshot: &&Listed| {
+            !strong.verification.findings.iter().any(|finding| finding.object == snapshot.key)
+                && !strong.without_digest.contains(&snapshot.key)
+        };
+        checked.compared.extend(due.iter().filter(is_sound).map(Listed::fingerprint));
         for finding in strong.verification.findings {
             let object = self.vault.object(&ObjectKey::new(&finding.object)?);
             checked.fault(seawall_core::Fault { code: finding.code.to_owned(), object, cause: finding.cause });

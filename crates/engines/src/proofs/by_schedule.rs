@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Description, Failure, Kind, Level, NoProgress, Proof, Prove, When};
+use seawall_core::{Description, Failure, Fingerprints, Kind, Level, NoProgress, Proof, Prove, When};
 use seawall_vault::Vault;
 use tokio::time::Instant;
 
@@ -64,8 +64,8 @@ impl Opener {
     pub async fn prove_as(&self, database: &DatabaseConfig, proving: &Proving, before: Option<&Proof>) -> Made {
         let started = Instant::now();
         let order = self.order(database, proving);
-        let mut vault = None;
-        let work = self.proved(database, &order, &mut vault);
+        let (mut vault, mut compared) = (None, Fingerprints::new());
+        let work = self.proved(database, (order.clone(), proving.fresh), &mut vault, &mut compared);
         let bound = ProofOrder { within: Some(proving.within.saturating_add(AROUND)), ..order.clone() };
         let proof = match bound.in_time(&database.name, work).await {
             Ok(proof) => proof,
@@ -77,7 +77,7 @@ impl Opener {
             Some(vault) => {
                 let proofs = Proofs::of(vault, &describe(database));
                 let bound = ProofOrder { within: Some(AROUND), ..order };
-                Some(bound.in_time(&database.name, proofs.write(&proof)).await)
+                Some(bound.in_time(&database.name, proofs.write(&proof, &compared)).await)
             }
         };
         Made { proof, recorded }
@@ -96,19 +96,26 @@ impl Opener {
             place: proving.scratch.clone().unwrap_or_else(place),
             spare: SPARE,
             host: self.hostname.clone(),
+            fresh: Arc::default(),
         }
     }
 
-    /// Opens the vault with the newest point, and makes the proof between its hooks. Says which vault it is as soon as it is open.
+    /// Opens the vault with the newest point, and makes the proof between its hooks. Says which vault it is as soon as it is open, and
+    /// which objects were compared with their digests. Objects stay fresh for the time beside the order.
     async fn proved(
         &self,
         database: &DatabaseConfig,
-        order: &ProofOrder,
+        (mut order, fresh): (ProofOrder, Duration),
         opened: &mut Option<Vault>,
+        compared: &mut Fingerprints,
     ) -> Result<Proof, Failure> {
         let database = self.newest(database, &order.when).await?.database;
         let (vault, engine) = self.database_and_vault(&database).await?;
         *opened = Some(vault.clone());
+        let described = describe(&database);
+        if !fresh.is_zero() {
+            order.fresh = Arc::new(Proofs::of(vault.clone(), &described).fresh(fresh).await?);
+        }
         let of_sets;
         let prover: &dyn Prove = match (engine.proofs(), &database.engine) {
             (Some(prover), _) => prover,
@@ -119,10 +126,12 @@ impl Opener {
             (None, _) => crate::ask::proofs(&*engine)?,
         };
         let mut made = None;
-        let (about, described) = (database.about(String::new()), describe(&database));
+        let about = database.about(String::new());
         let done = database.hooks.around(Operation::Proof, &about, async {
             let work = order.prove(prover, engine.history(), &described, Arc::new(NoProgress));
-            first_fault(made.insert(work.await?)).map_or(Ok(()), Err)
+            let (proof, found) = work.await?;
+            *compared = found;
+            first_fault(made.insert(proof)).map_or(Ok(()), Err)
         });
         // A proof that found a fault is one, though it failed for its hooks.
         match (done.await, made) {

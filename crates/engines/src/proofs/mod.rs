@@ -5,6 +5,7 @@
 //! `record` reads and writes. `by_schedule` is all of that for a database of a configuration.
 
 mod by_schedule;
+mod compared;
 mod due;
 mod moments;
 mod order;

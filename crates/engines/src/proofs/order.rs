@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{
-    Checked, Clock as _, Description, Failure, Fault, History, Kind, Level, Panicked, Progress, Proof, ProofRequest,
-    Prove, SystemClock, When,
+    Checked, Clock as _, Description, Failure, Fault, Fingerprints, History, Kind, Level, Panicked, Progress, Proof,
+    ProofRequest, Prove, SystemClock, When,
 };
 use seawall_host::PrivateFolder;
 use tokio::task::spawn_blocking;
@@ -39,10 +39,12 @@ pub struct ProofOrder {
     pub spare: u64,
     /// The name of this host.
     pub host: String,
+    /// Objects that needn't be compared with their digests, because a recent proof did that.
+    pub fresh: Arc<Fingerprints>,
 }
 
 impl ProofOrder {
-    /// Makes the proof.
+    /// Makes the proof. Returns also which objects were compared with their digests, and are right.
     ///
     /// # Errors
     /// When the proof couldn't be made, or took too long. What is wrong with the vault's objects is in the proof.
@@ -52,10 +54,11 @@ impl ProofOrder {
         history: &dyn History,
         database: &Description,
         progress: Arc<dyn Progress>,
-    ) -> Result<Proof, Failure> {
+    ) -> Result<(Proof, Fingerprints), Failure> {
         let started = Instant::now();
-        let checked = self.in_time(&database.name, self.checked(prover, history, progress)).await?;
-        Ok(self.proof(database, checked, started))
+        let mut checked = self.in_time(&database.name, self.checked(prover, history, progress)).await?;
+        let compared = std::mem::take(&mut checked.compared);
+        Ok((self.proof(database, checked, started), compared))
     }
 
     /// The result of work, if it is there in time.
@@ -77,7 +80,7 @@ impl ProofOrder {
         history: &dyn History,
         progress: Arc<dyn Progress>,
     ) -> Result<Checked, Failure> {
-        let mut checked = self.at(&self.when, prover, Arc::clone(&progress)).await?;
+        let mut checked = self.at(&self.when, prover, Arc::clone(&self.fresh), Arc::clone(&progress)).await?;
         self.others(&mut checked, prover, history, progress).await?;
         Ok(checked)
     }
@@ -97,7 +100,9 @@ impl ProofOrder {
             return Ok(());
         }
         for at in moments(&history.timeline().await?, self.moments, random_below) {
-            match self.at(&When::Moment(at), prover, Arc::clone(&progress)).await {
+            // What this proof compared needn't be compared again.
+            let fresh = Arc::new(self.fresh.union(&checked.compared).copied().collect());
+            match self.at(&When::Moment(at), prover, fresh, Arc::clone(&progress)).await {
                 Ok(mut other) => {
                     for fault in &mut other.faults {
                         fault.cause = format!("{} (at {at})", fault.cause);
@@ -119,7 +124,13 @@ impl ProofOrder {
     }
 
     /// Restores one point, and checks it.
-    async fn at(&self, when: &When, prover: &dyn Prove, progress: Arc<dyn Progress>) -> Result<Checked, Failure> {
+    async fn at(
+        &self,
+        when: &When,
+        prover: &dyn Prove,
+        fresh: Arc<Fingerprints>,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Checked, Failure> {
         let place = self.place.clone();
         let made = spawn_blocking(move || PrivateFolder::new(&place, SCRATCH, "proof", None)).await;
         let made = made.map_err(|panic| scratch(&self.place, &Panicked::from(panic).to_string()))?;
@@ -129,6 +140,7 @@ impl ProofOrder {
             level: self.level,
             scratch: folder.path().to_owned(),
             spare: self.spare,
+            fresh,
         };
         let checked = prover.prove(&request, progress).await;
         // Removing a large file takes a while, and a failure to do so is logged.
@@ -138,8 +150,19 @@ impl ProofOrder {
 
     /// The proof that follows from what was found.
     pub fn proof(&self, database: &Description, checked: Checked, started: Instant) -> Proof {
-        let Checked { point, restore_ms, objects, read_bytes, restored_bytes, faults, doubts, reachable, moments } =
-            checked;
+        let Checked {
+            point,
+            restore_ms,
+            objects,
+            read_bytes,
+            restored_bytes,
+            faults,
+            doubts,
+            reachable,
+            moments,
+            compared: _,
+            fresh_bytes,
+        } = checked;
         Proof {
             database: database.name.clone(),
             engine: database.engine.to_owned(),
@@ -150,7 +173,7 @@ impl ProofOrder {
             duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             objects,
             read_bytes,
-            fresh_bytes: 0,
+            fresh_bytes,
             restored_bytes,
             moments,
             faults,
@@ -284,9 +307,10 @@ mod tests {
             place: place.path().to_owned(),
             spare: 0,
             host: "here".into(),
+            fresh: Arc::default(),
         };
         let database = Description { name: "app".into(), engine: "sqlite", source: None, vault: "vault".into() };
-        let proof = order.prove(&stub, &stub, &database, Arc::new(NoProgress)).await;
+        let proof = order.prove(&stub, &stub, &database, Arc::new(NoProgress)).await.map(|(proof, _)| proof);
         assert!(place.path().read_dir().expect("listed").next().is_none(), "nothing is left");
         proof
     }

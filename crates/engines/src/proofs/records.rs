@@ -4,13 +4,14 @@
 //! was read and is a true record of this database is shown, or deleted.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_core::{Clock as _, Description, Failure, Kind, Moment, Proof, SystemClock};
+use seawall_core::{Clock as _, Description, Failure, Fingerprints, Kind, Moment, Proof, SystemClock};
 use seawall_vault::{ObjectKey, Prefix, Vault};
 
-use super::record;
+use super::{compared, record};
 
 /// Records that are read at once.
 const AT_ONCE: usize = 8;
@@ -26,6 +27,9 @@ const MOST_READ: usize = 1000;
 
 /// Objects that are listed at most.
 const MOST_LISTED: usize = 100_000;
+
+/// Lists of compared objects that are read at most. Older ones don't spare anything then.
+const MOST_LISTS: usize = 64;
 
 /// Doubts that are told one by one.
 const MOST_DOUBTS: usize = 5;
@@ -59,6 +63,8 @@ struct Names {
     newest: BTreeSet<String>,
     /// How many there are.
     count: usize,
+    /// The newest lists of compared objects, by the names of their records.
+    compared: BTreeSet<String>,
     /// Names with a moment of the future.
     later: usize,
     /// Whether the folder holds more objects than are listed.
@@ -123,11 +129,41 @@ impl Proofs {
         Ok(proof)
     }
 
-    /// Writes a record, then deletes the oldest ones where that is allowed. Returns the object's key.
+    /// The objects that proofs compared with their digests less than `fresh` ago. What can't be read spares nothing.
+    ///
+    /// # Errors
+    /// When the vault can't be listed.
+    pub async fn fresh(&self, fresh: Duration) -> Result<Fingerprints, Failure> {
+        let (names, now) = (self.names().await?, SystemClock.now());
+        let count = |record: &String| {
+            names.newest.contains(record)
+                && record::moment_of(record).is_some_and(|at| compared::counts(at, fresh, now))
+        };
+        let lists = names.compared.iter().rev().filter(|record| count(record)).take(MOST_LISTS);
+        let mut all = Fingerprints::new();
+        let mut read = Box::pin(stream::iter(lists).map(|record| self.compared(record)).buffered(AT_ONCE));
+        while let Some(list) = read.next().await {
+            match list {
+                Ok(list) => all.extend(list),
+                Err(why) => tracing::debug!(folder = self.folder, "a list of compared objects is left out: {why}"),
+            }
+        }
+        Ok(all)
+    }
+
+    async fn compared(&self, record: &str) -> Result<Fingerprints, String> {
+        let name = compared::name(record).ok_or("it belongs to no record")?;
+        let key = self.key(&name)?;
+        let bytes = self.vault.read(&key, None, compared::MOST_BYTES).await.map_err(|error| error.to_string())?;
+        compared::parse(&bytes).map_err(|why| format!("{name}: {why}"))
+    }
+
+    /// Writes a record, and beside it which objects were compared. Then deletes the oldest records where that is allowed. Returns the
+    /// record's key.
     ///
     /// # Errors
     /// When the record can't be written.
-    pub async fn write(&self, proof: &Proof) -> Result<String, Failure> {
+    pub async fn write(&self, proof: &Proof, compared: &Fingerprints) -> Result<String, Failure> {
         let internal = |cause: String| {
             Failure::new(Kind::Internal, "proof.internal", proof.database.clone(), cause, "report this: it is a defect")
         };
@@ -135,6 +171,12 @@ impl Proofs {
         let key = self.key(&name).map_err(internal)?;
         let bytes = record::bytes(proof).map_err(|error| internal(error.to_string()))?;
         self.vault.create(&key, Bytes::from(bytes), None).await?;
+        if let Some(list) = compared::name(&name).filter(|_| !compared.is_empty()) {
+            let list = self.key(&list).map_err(internal)?;
+            if let Err(error) = self.vault.create(&list, Bytes::from(compared::bytes(compared)), None).await {
+                tracing::debug!("{list} isn't written, so the next proof compares all objects: {error}");
+            }
+        }
         if let Err(failure) = self.prune().await {
             tracing::debug!(folder = self.folder, "old records of proofs stay: {failure}");
         }
@@ -153,7 +195,10 @@ impl Proofs {
         while let Some((name, read)) = read.next().await {
             match read {
                 Ok(_) if kept < KEPT => kept += 1,
-                Ok(_) => due.extend(self.key(&name).ok()),
+                Ok(_) => {
+                    let list = compared::name(&name).filter(|_| names.compared.contains(&name));
+                    due.extend(list.into_iter().chain([name]).filter_map(|name| self.key(&name).ok()));
+                }
                 Err(_) => {}
             }
         }
@@ -176,6 +221,13 @@ impl Proofs {
             }
             listed += 1;
             let name = entry.key.as_str().strip_prefix(&self.folder);
+            if let Some(record) = name.and_then(compared::record_of) {
+                names.compared.insert(record);
+                if names.compared.len() > MOST_READ {
+                    names.compared.pop_first();
+                }
+                continue;
+            }
             let Some((name, at)) = name.and_then(|name| Some((name, record::moment_of(name)?))) else { continue };
             if at > limit {
                 names.later += 1;
@@ -265,7 +317,7 @@ mod tests {
             vault.create(key, Bytes::from_static(b"{}"), None).await.expect("written");
         }
         for second in 1..=90 {
-            proofs.write(&proof(second * 1000)).await.expect("written");
+            proofs.write(&proof(second * 1000), &Fingerprints::new()).await.expect("written");
         }
         let found = proofs.newest(200).await.expect("listed");
         assert_eq!(seconds(&found), (1..=90).rev().collect::<Vec<_>>(), "no record goes before there are too many");
@@ -275,7 +327,7 @@ mod tests {
         assert_eq!(seconds(&proofs.newest(1).await.expect("listed")), [90]);
 
         for second in 91..=103 {
-            proofs.write(&proof(second * 1000)).await.expect("written");
+            proofs.write(&proof(second * 1000), &Fingerprints::new()).await.expect("written");
         }
         assert_eq!(seconds(&proofs.newest(200).await.expect("listed")), (4..=103).rev().collect::<Vec<_>>());
         for key in &strange {
@@ -289,10 +341,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let vault = vault(&folder).await;
         let own = Proofs::of(vault.clone(), &described("sqlite", "app"));
-        own.write(&proof(1000)).await.expect("written");
-        own.write(&Proof { database: "file:///v".into(), ..proof(2000) }).await.expect("written");
-        own.write(&Proof { database: "other".into(), ..proof(3000) }).await.expect("written");
-        own.write(&Proof { engine: "mysql".into(), ..proof(4000) }).await.expect("written");
+        own.write(&proof(1000), &Fingerprints::new()).await.expect("written");
+        own.write(&Proof { database: "file:///v".into(), ..proof(2000) }, &Fingerprints::new()).await.expect("written");
+        own.write(&Proof { database: "other".into(), ..proof(3000) }, &Fingerprints::new()).await.expect("written");
+        own.write(&Proof { engine: "mysql".into(), ..proof(4000) }, &Fingerprints::new()).await.expect("written");
         let found = own.newest(9).await.expect("listed");
         assert_eq!((seconds(&found), found.doubts.len()), (vec![2, 1], 2), "{:?}", found.doubts);
         // A vault alone doesn't know what hosts call its database.
@@ -300,7 +352,37 @@ mod tests {
         assert_eq!(seconds(&alone.newest(9).await.expect("listed")), [3, 2, 1]);
         let shard = Proofs::of(vault.clone(), &described("lmdb", "shard"));
         let of_shard = Proof { database: "shard".into(), engine: "lmdb".into(), ..proof(7) };
-        shard.write(&of_shard).await.expect("written");
+        shard.write(&of_shard, &Fingerprints::new()).await.expect("written");
         assert_eq!(shard.newest(9).await.expect("listed").proofs, [of_shard]);
+    }
+
+    #[tokio::test]
+    async fn what_was_compared_is_remembered_as_long_as_its_record() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let vault = vault(&folder).await;
+        let proofs = Proofs::of(vault.clone(), &described("sqlite", "app"));
+        let now = SystemClock.now().as_millis();
+        let day = Duration::from_secs(86_400);
+        for (ago, compared) in [(40, [1, 2]), (20, [3, 4]), (1, [4, 5])] {
+            let made = proof(now - i64::try_from(day.as_millis()).expect("small") * ago);
+            proofs.write(&made, &compared.into()).await.expect("written");
+        }
+        // Lists without a record, and such that are none.
+        for (name, bytes) in [
+            (record::name(Moment::from_millis(now - 1), 9), compared::bytes(&[6].into())),
+            (record::name(Moment::from_millis(now - 2), 9), b"no list".to_vec()),
+        ] {
+            let key = format!("seawall/proofs/{}", compared::name(&name).expect("a name"));
+            vault.create(&ObjectKey::new(key).expect("a key"), Bytes::from(bytes), None).await.expect("written");
+        }
+        for (days, expected) in [(0, vec![]), (10, vec![4, 5]), (30, vec![3, 4, 5]), (90, vec![1, 2, 3, 4, 5])] {
+            assert_eq!(proofs.fresh(day * days).await.expect("listed"), expected.into_iter().collect(), "{days}");
+        }
+        assert_eq!(proofs.newest(9).await.expect("listed").doubts, Vec::<String>::new());
+        for second in 1..=KEPT + SLACK {
+            let made = proof(now - 1000 + i64::try_from(second).expect("small"));
+            proofs.write(&made, &Fingerprints::new()).await.expect("written");
+        }
+        assert_eq!(proofs.fresh(day * 90).await.expect("listed"), Fingerprints::new(), "lists go with their records");
     }
 }

@@ -88,7 +88,7 @@ pub fn checked(verification: Option<&Verification>, proved: &Proved, read_bytes:
         faults: of_set.into_iter().chain(&proved.findings).map(fault).collect(),
         doubts,
         reachable,
-        moments: Vec::new(),
+        ..Checked::default()
     }
 }
 

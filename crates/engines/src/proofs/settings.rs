@@ -27,6 +27,8 @@ pub struct Proving {
     pub scratch: Option<PathBuf>,
     /// How many moments of the timeline are restored beside the newest point.
     pub moments: u32,
+    /// How long an object that was compared with its digest needn't be compared again.
+    pub fresh: Duration,
     /// What the section said itself.
     said: Said,
 }
@@ -36,6 +38,7 @@ pub struct Proving {
 struct Said {
     level: bool,
     scratch: bool,
+    fresh: bool,
 }
 
 impl Proving {
@@ -70,14 +73,16 @@ impl Proving {
         let moments = section.parsed("moments", "a whole number from 0 to 24", |text| {
             text.parse().ok().filter(|moments| *moments <= MOST_MOMENTS)
         })?;
+        let fresh = section.positive_duration("fresh")?;
         section.finish()?;
         Ok(Some(Some(Self {
             schedule,
-            said: Said { level: level.is_some(), scratch: scratch.is_some() },
+            said: Said { level: level.is_some(), scratch: scratch.is_some(), fresh: fresh.is_some() },
             level: level.map_or(Level::Content, |at| at.value),
             within: within.map_or(WITHIN, |at| at.value),
             scratch: scratch.map(|at| seawall_config::absolute(Path::new(&at.value), here)),
             moments: moments.map_or(0, |at| at.value),
+            fresh: fresh.map_or(Duration::ZERO, |at| at.value),
         })))
     }
 
@@ -86,6 +91,7 @@ impl Proving {
         match self.said {
             Said { level: true, .. } if self.level != Level::Content => Some("prove.level"),
             Said { scratch: true, .. } => Some("prove.scratch"),
+            Said { fresh: true, .. } => Some("prove.fresh"),
             _ => None,
         }
     }
@@ -115,7 +121,9 @@ mod tests {
         assert_eq!(take("prove: false"), Ok(Some(None)));
         let least = take("prove: { schedule: 0 5 * * * }").expect("read").expect("there").expect("on");
         assert_eq!((least.level, least.within, least.moments), (Level::Content, WITHIN, 0));
-        assert_eq!((least.scratch.clone(), least.not_of_servers()), (None, None));
+        assert_eq!((least.scratch.clone(), least.not_of_servers(), least.fresh), (None, None, Duration::ZERO));
+        let fresh = take("prove: { schedule: 0 5 * * *, fresh: 30d }").expect("read").expect("there").expect("on");
+        assert_eq!((fresh.fresh, fresh.not_of_servers()), (Duration::from_secs(30 * 86_400), Some("prove.fresh")));
         let all = "prove: { schedule: 'H 5 * * *', level: engine, within: 2h, scratch: large, moments: 3 }";
         let all = take(all).expect("read").expect("there").expect("on");
         assert_eq!((all.level, all.within, all.moments), (Level::Engine, Duration::from_secs(7200), 3));
@@ -139,6 +147,7 @@ mod tests {
             "prove: { schedule: 0 5 * * *, level: all }",
             "prove: { schedule: 0 5 * * *, within: 0s }",
             "prove: { schedule: 0 5 * * *, moments: 25 }",
+            "prove: { schedule: 0 5 * * *, fresh: 0s }",
             "prove: { schedule: 0 5 * * *, moments: -1 }",
             "prove: { schedule: 0 5 * * *, often: true }",
             "prove: [a]",

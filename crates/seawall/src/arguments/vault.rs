@@ -47,6 +47,9 @@ pub(crate) struct VerifyArguments {
     /// With --restore: how long all of it may take, such as 2h; then it is ended and fails with proof.too-long
     #[arg(long, requires = "restore", value_name = "SPAN", value_parser = span)]
     pub(crate) within: Option<Duration>,
+    /// With --restore of a file: don't read objects again that a proof compared with their digests less than this ago, such as 30d
+    #[arg(long, requires = "restore", value_name = "SPAN", value_parser = span)]
+    pub(crate) fresh: Option<Duration>,
     /// With --restore: the server to restore on [default: one that is started here, and removed]
     #[arg(long, requires = "restore", value_name = "URL", help_heading = "Servers")]
     pub(crate) to: Option<String>,

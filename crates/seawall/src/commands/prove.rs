@@ -1,9 +1,10 @@
 //! `seawall verify --restore`: restore into a throw-away place, check what came of it, and record the result.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use seawall_agent::{Operation, ProofOrder, Proofs, TOO_LONG, ask, first_fault};
-use seawall_core::{Description, Failure, Proof};
+use seawall_core::{Description, Failure, Fingerprints, Proof};
 use seawall_vault::Vault;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -29,7 +30,7 @@ fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool)
         let next = "leave --to and --proof-timeout out; --scratch names the folder of the proof";
         return Err(usage("usage.server", &arguments.source, "it holds no backups of a server", next));
     }
-    let order = order(arguments, edge)?;
+    let mut order = order(arguments, edge)?;
     let (opener, progress) = (edge.opener(runtime::working())?, progress(edge, json));
     let (told, vault, proof, recorded) = runtime::run(async {
         let hooks = found.clone();
@@ -37,15 +38,18 @@ fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool)
         let (vault, engine) = found.open_with_vault(&opener).await?;
         let described = engine.describe();
         let (records, started) = (Proofs::of(vault.clone(), &described), Instant::now());
+        if let Some(fresh) = arguments.fresh {
+            order.fresh = Arc::new(records.fresh(fresh).await?);
+        }
         let work = order.prove(ask::proofs(&*engine)?, engine.history(), &described, progress);
-        let proof = match between_hooks(&hooks, work, first_fault).await {
-            Ok(proof) => proof,
+        let (proof, compared) = match between_hooks(&hooks, work, |(proof, _)| first_fault(proof)).await {
+            Ok(made) => made,
             Err(failure) => {
                 record_late(&records, &order, &described, &failure, started).await;
                 return Err(failure);
             }
         };
-        let recorded = records.write(&proof).await;
+        let recorded = records.write(&proof, &compared).await;
         Ok::<_, Failure>((told, vault, proof, recorded))
     })?;
     let exit = if proof.holds() { Exit::Done } else { Exit::Failed };
@@ -82,7 +86,7 @@ pub(super) async fn record_late(
     if failure.code != TOO_LONG {
         return;
     }
-    if let Err(error) = records.write(&order.inconclusive(database, failure, started)).await {
+    if let Err(error) = records.write(&order.inconclusive(database, failure, started), &Fingerprints::new()).await {
         tracing::warn!(code = error.code, "the proof that took too long isn't recorded: {error}");
     }
 }
@@ -96,7 +100,7 @@ pub(super) fn order(arguments: &VerifyArguments, edge: &Edge) -> Result<ProofOrd
     };
     let VerifyArguments { level, moments, within, .. } = *arguments;
     let (when, host) = (source::when(&arguments.at)?, edge.hostname.clone());
-    Ok(ProofOrder { when, moments, level, within, place, spare: 0, host })
+    Ok(ProofOrder { when, moments, level, within, place, spare: 0, host, fresh: Arc::default() })
 }
 
 /// Notes in a document where the record is, or why there is none. The proof counts all the same.
@@ -160,7 +164,11 @@ fn text(vault: &Vault, proof: &Proof) -> String {
     let doubts: String = proof.doubts.iter().map(|doubt| format!("can't be told: {doubt}\n")).collect();
     let objects = table::count(usize::try_from(proof.objects).unwrap_or(usize::MAX), "object");
     let (read, took) = (table::bytes(proof.read_bytes), table::span(proof.duration_ms));
-    format!("{faults}{}: {}; {objects}, {read} read, {took} with all checks\n{doubts}", vault.url(), line(proof))
+    let fresh = match proof.fresh_bytes {
+        0 => String::new(),
+        bytes => format!(", {} not again", table::bytes(bytes)),
+    };
+    format!("{faults}{}: {}; {objects}, {read} read{fresh}, {took} with all checks\n{doubts}", vault.url(), line(proof))
 }
 
 #[cfg(test)]
@@ -219,6 +227,7 @@ mod tests {
             place: "/tmp".into(),
             spare: 0,
             host: "db1".into(),
+            fresh: Arc::default(),
         };
         let database = Description { name: "app".into(), engine: "sqlite", source: None, vault: "v".into() };
         let late = usage(TOO_LONG, "app", "it wasn't done within 5 s", "wait");

@@ -3,7 +3,7 @@
 use seawall_agent::{ProofOrder, Proofs, prover, sets};
 use seawall_archive::server::{Limits, Proved};
 use seawall_archive::{Catalog, Manifest};
-use seawall_core::{Checked, Clock as _, Description, Failure, Kind, Level, SystemClock, Verification};
+use seawall_core::{Checked, Clock as _, Description, Failure, Fingerprints, Kind, Level, SystemClock, Verification};
 use seawall_vault::Vault;
 use serde_json::json;
 use tokio::time::Instant;
@@ -36,6 +36,10 @@ pub(super) fn run(
             let next = "leave --level out, or verify without --restore";
             return Err(usage("usage.server", &arguments.source, &cause, next));
         }
+        if arguments.fresh.is_some() {
+            let cause = "--fresh: a proof of a server's set reads and compares all of it";
+            return Err(usage("usage.server", &arguments.source, cause, "leave --fresh out"));
+        }
         let verification =
             seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
         let (started, before) = (Instant::now(), vault.counts().bytes_down);
@@ -59,7 +63,7 @@ pub(super) fn run(
         };
         let database = describe(found, &vault, &proved.manifest);
         let record = order.proof(&database, checked, started);
-        let recorded = Proofs::of(vault.clone(), &database).write(&record).await;
+        let recorded = Proofs::of(vault.clone(), &database).write(&record, &Fingerprints::new()).await;
         Ok(Some((vault.url().to_owned(), verification, proved, record, recorded)))
     })?;
     let Some((vault, verification, proved, record, recorded)) = done else { return Ok(None) };
@@ -87,7 +91,7 @@ async fn record_failed(source: &Source, vault: &Vault, order: &ProofOrder, failu
     }
     let Ok(checked) = sets::corrupt(vault, &order.when, failure.clone()).await else { return };
     let record = order.proof(&database, checked, started);
-    if let Err(error) = records.write(&record).await {
+    if let Err(error) = records.write(&record, &Fingerprints::new()).await {
         tracing::warn!(code = error.code, "the failed proof isn't recorded: {error}");
     }
 }

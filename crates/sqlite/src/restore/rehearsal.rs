@@ -14,7 +14,7 @@ use seawall_core::{
 };
 use seawall_ltx::file::{Work, checksum};
 use seawall_ltx::{Checksum, Txid};
-use seawall_vault::Vault;
+use seawall_vault::{Vault, fingerprint};
 use tokio::time::Instant;
 
 use crate::error::Error;
@@ -193,6 +193,12 @@ impl Setting<'_> {
     ) -> Result<Kept, Failure> {
         let layout = Layout::of(self.vault);
         let last = chain.last().copied();
+        // The newest object is read always: it keeps the checksum of the whole database.
+        let is_fresh = |file: &Stored| {
+            Some(*file) != last && request.fresh.contains(&fingerprint(file.key(layout).as_str(), file.size))
+        };
+        let (fresh, chain): (Vec<_>, Vec<_>) = chain.into_iter().partition(is_fresh);
+        checked.fresh_bytes = fresh.iter().map(|file| file.size).sum();
         self.progress.begin("verify", Some(chain.iter().map(|file| file.size).sum()));
         let (mut newest, mut without, mut gone) = (Kept::Gone, 0_u64, 0_u64);
         let mut objects = fetch::ahead(&Heads::of(self.vault), chain);
@@ -209,7 +215,9 @@ impl Setting<'_> {
                         newest = if sum.is_none() { Kept::Without } else { Kept::Sum(sum) };
                     }
                     match seen {
-                        Seen::Sound | Seen::AsWritten => {}
+                        Seen::Sound | Seen::AsWritten => {
+                            checked.compared.insert(fingerprint(file.key(layout).as_str(), file.size));
+                        }
                         Seen::WithoutDigest => without += 1,
                         Seen::Other { found, kept } => {
                             let (code, cause) = ("sqlite.digest".to_owned(), differing(found, kept));
