@@ -22,6 +22,7 @@ mod cli_once;
 mod cli_reload;
 mod cli_restore;
 mod cli_stop;
+mod compare;
 mod corruption;
 mod drop_in;
 mod drop_in_socket;

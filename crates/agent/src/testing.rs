@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Description, Digests, Engine, Failure, Files, History, Kind, Maintain, Moment, Phase, Pins, Point, Progress,
-    Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status, Timeline, Verification,
+    Contents, Description, Digests, Engine, Failure, Files, History, Kind, Maintain, Moment, Phase, Pins, Point,
+    Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status, Timeline, Verification, When,
 };
 use seawall_vault::VaultUrl;
 
@@ -103,6 +103,10 @@ impl Protect for Stub {
 impl History for Stub {
     async fn timeline(&self) -> Result<Timeline, Failure> {
         Ok(Timeline::default())
+    }
+
+    async fn contents(&self, _when: &When) -> Result<Contents, Failure> {
+        self.failed()
     }
 
     async fn verify(&self, _progress: Arc<dyn Progress>) -> Result<Verification, Failure> {

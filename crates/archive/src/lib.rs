@@ -27,6 +27,7 @@ mod catalog;
 mod chain;
 mod codec;
 pub mod compare;
+mod contents;
 mod digest;
 mod engine;
 mod error;

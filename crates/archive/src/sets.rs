@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Clock, Description, Digests, Engine, Failure, Files, History, IntegrityCheck, Kind, Locks, Maintain, Maintained,
-    Moment, Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Standby, Status,
+    Clock, Contents, Description, Digests, Engine, Failure, Files, History, IntegrityCheck, Kind, Locks, Maintain,
+    Maintained, Moment, Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Standby, Status,
     StrongVerification, Timeline, Verification, When,
 };
 use seawall_vault::{ObjectKey, Prefix, Vault};
 
 use crate::{
-    Catalog, Error, MaintenancePass, Opens, RetentionPolicy, export, layout, maintain, pin, pins, point, prove,
-    timeline,
+    Catalog, Error, MaintenancePass, Opens, RetentionPolicy, contents, export, layout, maintain, pin, pins, point,
+    prove, timeline,
 };
 
 /// The sets of one vault.
@@ -138,6 +138,10 @@ impl History for Sets {
         let catalog = Catalog::read(&self.vault).await?;
         let pins = pins(&self.vault).await?.iter().map(ToString::to_string).collect();
         Ok(Timeline { pins, ..timeline(&catalog) })
+    }
+
+    async fn contents(&self, when: &When) -> Result<Contents, Failure> {
+        Ok(contents::contents(&self.vault, when).await?)
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {

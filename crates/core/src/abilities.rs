@@ -8,9 +8,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    Checked, Description, Failure, Figures, FollowRequest, Followed, Locks, Maintained, Moment, Point, Progress,
-    ProofRequest, RestoreRequest, Restored, Rewritten, Shutdown, Status, StrongVerification, Timeline, Verification,
-    When,
+    Checked, Contents, Description, Failure, Figures, FollowRequest, Followed, Locks, Maintained, Moment, Point,
+    Progress, ProofRequest, RestoreRequest, Restored, Rewritten, Shutdown, Status, StrongVerification, Timeline,
+    Verification, When,
 };
 
 /// One protected database, or one vault prefix to restore from.
@@ -85,6 +85,9 @@ pub trait Protect: Send + Sync {
 pub trait History: Send + Sync {
     /// Everything that can be restored.
     async fn timeline(&self) -> Result<Timeline, Failure>;
+
+    /// What the point holds that `when` names, as far as its objects tell it without a restore.
+    async fn contents(&self, when: &When) -> Result<Contents, Failure>;
 
     /// Reads everything back and checks every checksum and the chain.
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure>;

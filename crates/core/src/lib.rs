@@ -12,6 +12,7 @@ mod activity;
 mod alarm;
 mod backoff;
 mod calendar;
+mod contents;
 mod engine;
 mod failure;
 mod jobs;
@@ -29,6 +30,7 @@ pub use activity::{Activity, Figures, LEVELS, Requests, Tally, Work};
 pub use alarm::{Alarm, Severity};
 pub use backoff::Backoff;
 pub use calendar::Thinning;
+pub use contents::{Change, Compared, Contents, Part, compare_contents};
 pub use engine::{
     Description, Finding, FollowRequest, Followed, IntegrityCheck, Locks, MadeObject, Maintained, PlannedObject,
     RemovedObject, RestoreRequest, Restored, Rewritten, StrongVerification, Verification,

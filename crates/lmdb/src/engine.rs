@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use seawall_core::{
-    Checked, Description, Digests, Engine, Failure, Figures, Files, History, IntegrityCheck, Kind, LastError, Level,
-    Locks, Maintain, Moment, Panicked, Phase, Pins, Point, Progress, ProofRequest, Protect, Prove, RestoreRequest,
-    Restored, Rewritten, Rollback, Shutdown, Standby, Status, StrongVerification, Timeline, Verification, Work,
-    blocking,
+    Checked, Contents, Description, Digests, Engine, Failure, Figures, Files, History, IntegrityCheck, Kind, LastError,
+    Level, Locks, Maintain, Moment, Panicked, Phase, Pins, Point, Progress, ProofRequest, Protect, Prove,
+    RestoreRequest, Restored, Rewritten, Rollback, Shutdown, Standby, Status, StrongVerification, Timeline,
+    Verification, When, Work, blocking,
 };
 use seawall_vault::{ObjectKey, Vault};
 use tokio::sync::{Notify, watch};
@@ -555,6 +555,10 @@ impl Protect for Lmdb {
 impl History for Lmdb {
     async fn timeline(&self) -> Result<Timeline, Failure> {
         Ok(plan::timeline(&self.listed().await?))
+    }
+
+    async fn contents(&self, when: &When) -> Result<Contents, Failure> {
+        Ok(restore::contents::contents(&self.vault, &self.name, &self.listed().await?, when).await?)
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Checked, Description, Digests, Engine, Failure, Figures, Files, FollowRequest, Followed, History, Kind, Locks,
-    Maintain, Maintained, Moment, Panicked, Pins, Point, Progress, ProofRequest, Protect, Prove, RestoreRequest,
+    Checked, Contents, Description, Digests, Engine, Failure, Figures, Files, FollowRequest, Followed, History, Kind,
+    Locks, Maintain, Maintained, Moment, Panicked, Pins, Point, Progress, ProofRequest, Protect, Prove, RestoreRequest,
     Restored, Rollback, Shutdown, Standby, Status, StrongVerification, Timeline, Verification, When,
 };
 use seawall_ltx::Txid;
@@ -21,7 +21,7 @@ use crate::layout::Layout;
 use crate::prove::{self, Strength};
 use crate::run::unless_aborted;
 use crate::state::Record;
-use crate::{Options, World, follow, marks, plan, read_state, rehearsal, restore, survey, target, timeline};
+use crate::{Options, World, contents, follow, marks, plan, read_state, rehearsal, restore, survey, target, timeline};
 
 /// One SQLite database and its place in a vault.
 ///
@@ -143,6 +143,11 @@ impl Protect for Sqlite {
 impl History for Sqlite {
     async fn timeline(&self) -> Result<Timeline, Failure> {
         Ok(timeline::timeline(self.database.vault(), self.database.now()).await?)
+    }
+
+    async fn contents(&self, when: &When) -> Result<Contents, Failure> {
+        let database = &self.database;
+        Ok(contents::contents(database.vault(), when, self.recorded().await?, database.now()).await?)
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {

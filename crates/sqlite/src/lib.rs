@@ -56,7 +56,7 @@ use live::{
 };
 use protect::{admission, capture, database, pages, proof, run, seal, sealed, session, ship, spool};
 use record::{clock, lock, moments, read_back, state, told};
-use restore::{assemble, fetch, prove, rehearsal, target, timeline};
+use restore::{assemble, contents, fetch, prove, rehearsal, target, timeline};
 use upkeep::{compaction, fresh, known, merge, missing, retention, turns};
 
 pub use admission::Admission;

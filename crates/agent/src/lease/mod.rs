@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Clock as _, Description, Digests, Engine, Failure, Figures, Files, History, LastError, Locks, Maintain, Moment,
-    Phase, Pins, Point, Progress, Protect, Prove, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status,
-    SystemClock, Timeline, Verification,
+    Clock as _, Contents, Description, Digests, Engine, Failure, Figures, Files, History, LastError, Locks, Maintain,
+    Moment, Phase, Pins, Point, Progress, Protect, Prove, RestoreRequest, Restored, Rollback, Shutdown, Standby,
+    Status, SystemClock, Timeline, Verification, When,
 };
 use seawall_engines::ask;
 use seawall_vault::Vault;
@@ -220,6 +220,10 @@ impl Protect for Leased {
 impl History for Leased {
     async fn timeline(&self) -> Result<Timeline, Failure> {
         self.engine.history().timeline().await
+    }
+
+    async fn contents(&self, when: &When) -> Result<Contents, Failure> {
+        self.engine.history().contents(when).await
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Backoff, Clock as _, Description, Digests, Engine, Failure, Figures, Files, History, Kind, LastError, Locks,
-    Maintain, Moment, Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby,
-    Status, SystemClock, Timeline, Verification,
+    Backoff, Clock as _, Contents, Description, Digests, Engine, Failure, Figures, Files, History, Kind, LastError,
+    Locks, Maintain, Moment, Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown,
+    Standby, Status, SystemClock, Timeline, Verification, When,
 };
 use seawall_engines::ask;
 use tokio::sync::OnceCell;
@@ -129,6 +129,10 @@ impl<O: Open> Protect for Late<O> {
 impl<O: Open> History for Late<O> {
     async fn timeline(&self) -> Result<Timeline, Failure> {
         self.engine().await?.history().timeline().await
+    }
+
+    async fn contents(&self, when: &When) -> Result<Contents, Failure> {
+        self.engine().await?.history().contents(when).await
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {

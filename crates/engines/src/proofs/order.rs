@@ -235,7 +235,7 @@ mod tests {
     use std::sync::Mutex;
 
     use async_trait::async_trait;
-    use seawall_core::{Digests, Maintain, Moment, NoProgress, Pins, Point, Span, Timeline, Verification};
+    use seawall_core::{Contents, Digests, Maintain, Moment, NoProgress, Pins, Point, Span, Timeline, Verification};
 
     use super::*;
 
@@ -275,6 +275,10 @@ mod tests {
     impl History for Stub {
         async fn timeline(&self) -> Result<Timeline, Failure> {
             Ok(Timeline { spans: self.spans.lock().expect("whole").clone(), ..Timeline::default() })
+        }
+
+        async fn contents(&self, _when: &When) -> Result<Contents, Failure> {
+            Err(Failure::new(Kind::Internal, "stub", "vault", "not asked for", "look"))
         }
 
         async fn verify(&self, _progress: Arc<dyn Progress>) -> Result<Verification, Failure> {

@@ -5,6 +5,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
+pub(crate) mod contents;
 pub(crate) mod plan;
 pub(crate) mod prove;
 pub(crate) mod rehearsal;

@@ -111,6 +111,8 @@ pub(crate) enum Command {
     Restore(RestoreArguments),
     /// Show what can be restored: ranges, points and holes
     Timeline(SourceArguments),
+    /// Show what changed between two points: size, tables and rows, as far as the vault tells
+    Compare(CompareArguments),
     /// Read everything back and check every checksum and the chain
     Verify(VerifyArguments),
     /// Copy a vault, or a part of its history, to another place
@@ -211,7 +213,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 50);
+        assert_eq!(commands.len(), 51);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());

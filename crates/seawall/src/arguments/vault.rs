@@ -21,6 +21,29 @@ pub(crate) struct SourceArguments {
     pub(crate) config: ConfigArguments,
 }
 
+/// `seawall compare`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall compare s3://bucket/shop '2 days ago'\n  \
+    seawall compare app 2026-11-20T10:00:00Z 2026-11-21T10:00:00Z --config seawall.yml")]
+pub(crate) struct CompareArguments {
+    /// A vault (folder or URL), or the name or path of a database in the configuration
+    #[arg(value_name = "VAULT|NAME|PATH")]
+    pub(crate) source: String,
+    /// The first point: RFC 3339, "10 minutes ago", or a position
+    #[arg(value_name = "FROM", allow_hyphen_values = true)]
+    pub(crate) from: String,
+    /// The second point
+    #[arg(value_name = "TO", default_value = "latest", allow_hyphen_values = true)]
+    pub(crate) to: String,
+    /// Also show what has the same size, or is the same
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) past: PastArguments,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
 /// `seawall verify`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall verify ./vault\n  seawall verify --strong ./vault\n  \

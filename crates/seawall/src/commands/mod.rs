@@ -4,6 +4,7 @@ mod acknowledge;
 pub(crate) mod agent;
 mod backup;
 mod check;
+mod compare;
 mod copy;
 mod demo;
 mod doctor;
@@ -54,6 +55,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Backup(arguments) => backup::run(&arguments, edge, common.json),
         Command::Restore(arguments) => restore::run(&arguments, &common, edge),
         Command::Timeline(arguments) => timeline::run(&arguments, edge),
+        Command::Compare(arguments) => compare::run(&arguments, edge),
         Command::Verify(arguments) => verify::run(&arguments, edge, common.json),
         Command::Copy(arguments) => copy::run(&arguments, edge, common.json),
         Command::Maintain(arguments) => maintain::run(&arguments, edge),

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 pub(crate) mod assemble;
+pub(crate) mod contents;
 pub(crate) mod fetch;
 pub(crate) mod prove;
 pub(crate) mod rehearsal;
