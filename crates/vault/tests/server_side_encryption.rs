@@ -21,7 +21,7 @@ async fn a_server_takes_what_is_signed_again_on_s3() {
 }
 
 /// Writes a small object, and a large one in parts, and reads both. `settings` follow in the URL of the prefix.
-async fn there_and_back(endpoint: &str, prefix: &str, settings: &str) {
+async fn there_and_back(endpoint: &str, prefix: &str, settings: &str) -> Vault {
     let (id, secret) = KEYS;
     let url = format!(
         "s3://{BUCKET}/{prefix}?endpoint={endpoint}&region=us-east-1&access-key-id={id}&secret-access-key={secret}&{settings}"
@@ -39,6 +39,7 @@ async fn there_and_back(endpoint: &str, prefix: &str, settings: &str) {
         assert_eq!(vault.head(&key).await.expect("asked").map(|meta| meta.size), Some(expected.len() as u64));
         assert_eq!(vault.read(&key, None, 64 << 20).await.expect("read"), expected);
     }
+    vault
 }
 
 /// A bucket that refuses each request that the key of the customer must accompany, as S3 does.
@@ -53,6 +54,17 @@ impl Customers {
         let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let query = request.uri().query();
         let given = |name| parameter(query, name).is_some();
+        let about_bucket =
+            |what: &str| query.is_some_and(|query| query.split('&').any(|word| word.trim_end_matches('=') == what));
+        if about_bucket("object-lock") {
+            return reply(
+                200,
+                "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>",
+            );
+        }
+        if about_bucket("versioning") {
+            return reply(200, "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>");
+        }
         let (ends, lists) = (*request.method() == Method::POST && given("uploadId"), given("list-type"));
         // S3 needs the key where an object is written, read or asked for, and not to complete an upload or to delete.
         let needs = !ends && !lists && request.method() != Method::DELETE;
@@ -94,7 +106,11 @@ impl Customers {
                 tagged(Bytes::new(), request.body().len())
             }
             Method::GET | Method::HEAD => match objects.get(&path) {
-                Some(object) => tagged(object.clone().into(), object.len()),
+                Some(object) => {
+                    let mut answer = tagged(object.clone().into(), object.len());
+                    answer.headers_mut().insert("x-amz-object-lock-legal-hold", "ON".parse().expect("a value"));
+                    answer
+                }
                 None => reply(404, "<Error><Code>NoSuchKey</Code></Error>"),
             },
             _ => reply(204, ""),
@@ -121,7 +137,11 @@ async fn each_request_carries_the_customers_key_and_new_objects_their_storage_cl
     .await;
     let by_file = format!("sse-customer-key-path={}", file.display());
     for (name, setting) in [("a", format!("sse-customer-key={}", KEY.replace('=', "%3D"))), ("b", by_file)] {
-        there_and_back(&server.endpoint(), name, &format!("storage-class=STANDARD_IA&{setting}")).await;
+        let vault = there_and_back(&server.endpoint(), name, &format!("storage-class=STANDARD_IA&{setting}")).await;
+        // Retention asks for the lock of each object, and this server answers nothing without the key.
+        let key = ObjectKey::new("small").expect("a name");
+        let until = vault.locked_until(&[key], seawall_core::Moment::from_millis(0)).await.expect("asked");
+        assert!(until[0].is_some(), "a legal hold is a lock");
     }
     let classes = bucket.classes.lock().expect("not poisoned");
     assert!(classes.iter().any(|(method, _)| *method == Method::POST), "an upload in parts");

@@ -183,7 +183,11 @@ impl Connection {
             Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
         let target = Target { bucket: &self.settings.bucket, decided: &self.decided, region: &region, url: &self.url };
         let source = choose(&self.settings, &self.environment);
-        let requests = Arc::new(Requests::new(&self.transport, &target, source, self.reason.clone()));
+        let requests = Requests::new(&self.transport, &target, source, self.reason.clone());
+        let requests = Arc::new(match customer_key(&self.settings).await? {
+            Some((algorithm, key)) => requests.with_customer_key(algorithm, &key),
+            None => requests,
+        });
         let transport = match self.settings.sse_kms_key_id {
             Some(_) => Parts::over(&requests),
             None => self.transport.clone(),
@@ -280,15 +284,15 @@ async fn build(
     if let Some(key) = &settings.sse_kms_key_id {
         builder = builder.server_side_encryption_with_customer_managed_kms_key(key);
     }
-    if let Some(key) = customer_key(settings).await? {
-        let algorithm = settings.sse_customer_algorithm.as_deref().unwrap_or("AES256");
+    if let Some((algorithm, key)) = customer_key(settings).await? {
         builder = builder.server_side_encryption_with_customer_key(algorithm, &key);
     }
     Ok(builder)
 }
 
-/// The customer's key: 32 bytes, in base64 or in a file. The file may also hold the bytes themselves.
-async fn customer_key(settings: &S3Settings) -> Result<Option<Vec<u8>>, Error> {
+/// The customer's key and its algorithm: 32 bytes, in base64 or in a file. The file may also hold the bytes themselves.
+async fn customer_key(settings: &S3Settings) -> Result<Option<(&str, Vec<u8>)>, Error> {
+    let algorithm = settings.sse_customer_algorithm.as_deref().unwrap_or("AES256");
     let (name, text) = match (&settings.sse_customer_key, &settings.sse_customer_key_path) {
         (None, None) => return Ok(None),
         (Some(key), _) => ("sse-customer-key", key.reveal().as_bytes().to_vec()),
@@ -300,10 +304,10 @@ async fn customer_key(settings: &S3Settings) -> Result<Option<Vec<u8>>, Error> {
         }
     };
     if name == "sse-customer-key-path" && text.len() == 32 {
-        return Ok(Some(text));
+        return Ok(Some((algorithm, text)));
     }
     match STANDARD.decode(text.trim_ascii()) {
-        Ok(key) if key.len() == 32 => Ok(Some(key)),
+        Ok(key) if key.len() == 32 => Ok(Some((algorithm, key))),
         _ => Err(wrong(name, "this is no key of 32 bytes in base64", "make one: head -c32 /dev/urandom | base64")),
     }
 }

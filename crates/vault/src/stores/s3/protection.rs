@@ -63,8 +63,7 @@ pub(super) async fn of_object(
     version: Option<&str>,
     object: &str,
 ) -> Result<Lock, Error> {
-    let query: Vec<_> = version.map(|version| ("versionId", version)).into_iter().collect();
-    let answer = requests.send(Method::HEAD, Some(name), &query, &[], Vec::new()).await?;
+    let answer = requests.head(name, version).await?;
     match answer.status.is_success() {
         true => Ok(lock(&answer.headers)),
         false => Err(answer.refusal(object)),

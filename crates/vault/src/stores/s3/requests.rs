@@ -1,7 +1,10 @@
 //! Requests to a bucket that OpenDAL doesn't have: versions, Object Lock. Signed with the same credentials, sent through the
 //! same transport; one raw attempt a call.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, Method, Request, StatusCode};
+use md5::{Digest as _, Md5};
 use opendal_core::{Buffer, HttpTransporter};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqsign_aws_v4::{Credential, RequestSigner, StaticCredentialProvider};
@@ -13,7 +16,7 @@ use super::connect::Decided;
 use super::credentials::{self, Source};
 use crate::stores::cloud::classify::classify;
 use crate::stores::cloud::reason::Reason;
-use crate::{Condition, Error};
+use crate::{Condition, Error, Secret};
 
 /// What stays as it is in the value of a query.
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -34,6 +37,8 @@ pub(super) struct Requests {
     /// The place, for people.
     url: String,
     reason: Reason,
+    /// The headers with the customer's own key: S3 answers nothing about an object of theirs without it.
+    customer_key: Vec<(&'static str, Secret)>,
 }
 
 /// A bucket in its region.
@@ -70,7 +75,26 @@ impl Requests {
         let decided = target.decided;
         let bucket = address(target.bucket, decided.endpoint.as_deref(), target.region, decided.virtual_host);
         let bucket = bucket.trim_end_matches('/').to_owned();
-        Self { transport: transport.clone(), signer, bucket, url: target.url.to_owned(), reason }
+        let url = target.url.to_owned();
+        Self { transport: transport.clone(), signer, bucket, url, reason, customer_key: Vec::new() }
+    }
+
+    /// The same, where requests about an object's properties carry the customer's own key.
+    pub(super) fn with_customer_key(self, algorithm: &str, key: &[u8]) -> Self {
+        let headers = [
+            ("x-amz-server-side-encryption-customer-algorithm", algorithm.to_owned()),
+            ("x-amz-server-side-encryption-customer-key", STANDARD.encode(key)),
+            ("x-amz-server-side-encryption-customer-key-md5", STANDARD.encode(Md5::digest(key))),
+        ];
+        Self { customer_key: headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect(), ..self }
+    }
+
+    /// Asks for the properties of the object with this name, or of one of its versions (HeadObject).
+    pub(super) async fn head(&self, name: &str, version: Option<&str>) -> Result<Answer, Error> {
+        let query: Vec<_> = version.map(|version| ("versionId", version)).into_iter().collect();
+        let headers: Vec<_> =
+            self.customer_key.iter().map(|(name, value)| (*name, value.reveal().to_owned())).collect();
+        self.send(Method::HEAD, Some(name), &query, &headers, Vec::new()).await
     }
 
     /// Sends a request about the bucket, or about the object with this name in it. Any status is an answer.
