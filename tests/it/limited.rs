@@ -8,8 +8,8 @@ use seawall_vault::testing::S3Server;
 use seawall_vault::{Environment, Policy, Prefix, Vault, VaultUrl};
 use tokio::runtime::Runtime;
 
-use crate::environment;
 use crate::postgres::server::Server;
+use crate::{environment, mysql};
 
 /// The limited user of the server, and its key.
 const USER: (&str, &str) = ("limited", "limited-secret");
@@ -236,24 +236,30 @@ fn an_lmdb_environment_sends_without_the_right_to_delete_on_s3() {
     assert_eq!(environment::get(&stand.path("back"), "k").as_deref(), Some("fourth"));
 }
 
-#[test]
-fn postgres_is_backed_up_without_the_right_to_delete_on_s3() {
+/// The statements of a test on a server, whose source database is `shop` and whose restored one is `back`.
+struct Source<'a> {
+    url: String,
+    back: String,
+    add: &'a dyn Fn(i32),
+    /// What the rows of this database sum up to.
+    content: &'a dyn Fn(&str) -> String,
+}
+
+fn backed_up_without_the_right_to_delete(source: &Source<'_>) {
     let bucket = Bucket::start(&WRITE, &["s3:ListBucket"]);
-    let (stand, server) = (Stand::folder(Random::from_env().seed()), Server::start(15));
-    server.sql("postgres", "CREATE DATABASE shop");
-    server.sql("shop", "CREATE TABLE t AS SELECT i, md5(i::text) AS m FROM generate_series(1, 1000) i");
+    let stand = Stand::folder(Random::from_env().seed());
     let config = |file: &str, url: &str| {
         let text = format!(
             "socket: {{ path: s.sock }}\ndatabases:\n  - url: {}\n    name: shop\n    vault: '{url}'\n    schedule: \"0 3 1 1 *\"\n    \
              retention: {{ keep: 1ms, minimum: 1, grace: 1ms }}\n",
-            server.url("shop")
+            source.url
         );
         std::fs::write(stand.path(file), text).unwrap();
     };
     config("limited.yml", &bucket.limited());
     config("owner.yml", &bucket.owner());
     for day in 0..3 {
-        server.sql("shop", &format!("INSERT INTO t VALUES ({day}, 'day')"));
+        (source.add)(day);
         stand.seawall(&["backup", "shop", "--config", "limited.yml"]).ok();
     }
     let maintain = |config: &str| stand.seawall(&["maintain", "shop", "--config", config, "--json"]).ok();
@@ -275,8 +281,33 @@ fn postgres_is_backed_up_without_the_right_to_delete_on_s3() {
         removed += maintain("owner.yml").json()["removed"].as_array().map_or(0, Vec::len);
         (removed >= 4).then_some(())
     });
-    server.sql("shop", "INSERT INTO t VALUES (-1, 'later')");
+    (source.add)(-1);
     stand.seawall(&["backup", "shop", "--config", "limited.yml"]).ok();
-    stand.seawall(&["restore", &bucket.owner(), "--to", &server.url("back")]).ok();
-    assert_eq!(server.sql("back", CONTENT), server.sql("shop", CONTENT));
+    stand.seawall(&["restore", &bucket.owner(), "--to", &source.back]).ok();
+    assert_eq!((source.content)("back"), (source.content)("shop"));
+}
+
+#[test]
+fn postgres_is_backed_up_without_the_right_to_delete_on_s3() {
+    let server = Server::start(15);
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql("shop", "CREATE TABLE t AS SELECT i, md5(i::text) AS m FROM generate_series(1, 1000) i");
+    backed_up_without_the_right_to_delete(&Source {
+        url: server.url("shop"),
+        back: server.url("back"),
+        add: &|day| drop(server.sql("shop", &format!("INSERT INTO t VALUES ({day}, 'day')"))),
+        content: &|database| server.sql(database, CONTENT),
+    });
+}
+
+#[test]
+fn mysql_is_backed_up_without_the_right_to_delete_on_s3() {
+    let server = mysql::server::Server::start();
+    server.sql("CREATE DATABASE shop; USE shop; CREATE TABLE t AS SELECT seq AS i, md5(seq) AS m FROM seq_1_to_1000");
+    backed_up_without_the_right_to_delete(&Source {
+        url: server.url("shop"),
+        back: server.url("back"),
+        add: &|day| drop(server.sql(&format!("INSERT INTO shop.t VALUES ({}, 'day')", day + 2000))),
+        content: &|database| server.sql(&format!("SELECT count(*), sum(crc32(concat(i, m))) FROM {database}.t")),
+    });
 }

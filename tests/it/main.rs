@@ -58,6 +58,7 @@ mod renewed_locks;
 mod replicas_before_0_5;
 mod restore_all;
 mod scenarios;
+mod several_vaults;
 mod sftp;
 mod shapes;
 mod shortage;

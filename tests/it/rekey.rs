@@ -8,6 +8,9 @@ use std::time::Duration;
 use seawall_tests::{Output, Process, Random, Stand, digest, model, run, wait};
 use serde_json::Value;
 
+use crate::environment::{get, put};
+use crate::postgres::server::Server;
+
 /// A stand whose vault is encrypted for one key, and another key.
 struct Scene {
     stand: Stand,
@@ -183,4 +186,87 @@ fn a_recipient_goes_only_by_name() {
     assert!(gone.stdout.contains("not proved") && gone.stdout.contains("copied everything"), "{gone}");
     assert_eq!(digest::of(&scene.restored(&[])), digest::of(&stand.db()));
     failed(&scene.refused(&old.0), "vault.no-key");
+}
+
+/// Two people, or a person and a job that was forgotten, ask for the same at once.
+#[test]
+fn two_commands_at_once_leave_one_list_and_lose_nothing() {
+    let scene = Scene::new(Stand::folder(Random::from_env().seed()));
+    let Scene { stand, old, new, .. } = &scene;
+    let mut app = stand.app();
+    let mut writer = scene.replicate(&old.1);
+    for _ in 0..4 {
+        app.commit(10);
+        stand.until_protected(&mut writer);
+    }
+    writer.stop().ok();
+    let mut two = [(); 2].map(|()| Process::spawn("seawall", &mut scene.command()));
+    let ended = two.each_mut().map(|process| process.wait(wait::SOON * 4));
+    for output in &ended {
+        // The one that found the other in its way says so. Nothing else is an answer.
+        let is_told = output.code() == 0 || output.stderr.contains("error[");
+        assert!(is_told && !output.stderr.contains("panicked"), "{output}");
+    }
+    // What either left undone, the next one does.
+    let done = scene.rekey();
+    assert_eq!((&done["left"], &done["proved"]), (&0.into(), &true.into()), "{done}");
+    assert_eq!(scene.recipients(), serde_json::json!([new.1]));
+    assert_eq!(model::check(&scene.restored(&[]), stand.seed), app.committed());
+    failed(&scene.refused(&old.0), "vault.no-key");
+    stand.seawall(&["verify", &stand.place.url(), "--identity", text(&new.0)]).ok();
+}
+
+#[test]
+fn sets_of_a_server_get_another_key() {
+    let scene = Scene::new(Stand::folder(Random::from_env().seed()));
+    let Scene { stand, old, new, .. } = &scene;
+    let (server, url) = (Server::start(15), stand.place.url());
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql("shop", "CREATE TABLE t AS SELECT i, md5(i::text) AS m FROM generate_series(1, 2000) i");
+    let backup = |key: &str| stand.seawall(&["backup", &server.url("shop"), &url, "--recipient", key]);
+    let content = "SELECT count(*) || ' ' || sum(hashtextextended(t::text, 0)) FROM t";
+    backup(&old.1).ok();
+    let first = server.sql("shop", content);
+    let position = stand.seawall(&["timeline", &url, "--identity", text(&old.0), "--json"]).ok().json();
+    let position = position["spans"][0]["to"]["position"].as_str().unwrap().to_owned();
+    server.sql("shop", "INSERT INTO t VALUES (0, 'later')");
+    backup(&old.1).ok();
+    assert_eq!(scene.rekey()["left"], 0);
+    failed(&backup(&old.1), "vault.recipients");
+    server.sql("shop", "INSERT INTO t VALUES (-1, 'latest')");
+    backup(&new.1).ok();
+    for (at, database, expected) in [(&position[..], "first", first), ("latest", "last", server.sql("shop", content))] {
+        let to = server.url(database);
+        stand.seawall(&["restore", &url, "--to", &to, "--at", at, "--identity", text(&new.0)]).ok();
+        assert_eq!(server.sql(database, content), expected, "{database}");
+    }
+    let refused = stand.seawall(&["restore", &url, "--to", &server.url("none"), "--identity", text(&old.0)]);
+    failed(&refused, "vault.no-key");
+    stand.seawall(&["verify", &url, "--identity", text(&new.0)]).ok();
+}
+
+#[test]
+fn snapshots_of_lmdb_get_another_key() {
+    let scene = Scene::new(Stand::folder(Random::from_env().seed()));
+    let Scene { stand, old, new, .. } = &scene;
+    let (environment, url) = (stand.path("env"), stand.place.url());
+    fs::create_dir(&environment).unwrap();
+    let once = |public: &str, secret: &Path| {
+        let config = format!(
+            "encryption: {{ recipients: [{public}], identity: {} }}\ndatabases:\n  - path: env\n    name: shard\n    vault: {url}\n    \
+             lmdb: {{ instance: a, create: true, map-size: 64MiB }}\n",
+            secret.display()
+        );
+        fs::write(stand.path("seawall.yml"), config).unwrap();
+        stand.seawall(&["replicate", "--config", "seawall.yml", "--once"])
+    };
+    put(&environment, "k", "first");
+    once(&old.1, &old.0).ok();
+    assert_eq!(scene.rekey()["left"], 0);
+    put(&environment, "k", "second");
+    failed(&once(&old.1, &old.0), "vault.recipients");
+    once(&new.1, &new.0).ok();
+    stand.seawall(&["restore", "shard", "--config", "seawall.yml", "-o", "back"]).ok();
+    assert_eq!(get(&stand.path("back"), "k").as_deref(), Some("second"));
+    stand.seawall(&["verify", "shard", "--config", "seawall.yml"]).ok();
 }
