@@ -35,6 +35,7 @@ mod follow;
 mod golden;
 mod gs;
 mod harness;
+mod hooks_of_servers;
 mod lease;
 mod levels_beside_litestream;
 mod limited;
