@@ -172,7 +172,7 @@ impl Opener {
             // One that says little may hide an earlier failure.
             let says_all = |proof: &Proof| proof.holds() && proof.level >= Level::Engine;
             if read.as_ref().is_ok_and(|recorded| !recorded.proofs.iter().any(says_all)) {
-                read = proofs.newest(EARLIER).await;
+                read = proofs.newest_that_tell(EARLIER).await;
             }
             match read {
                 Ok(recorded) => {

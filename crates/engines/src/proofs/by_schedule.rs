@@ -15,7 +15,7 @@ use crate::database::{DatabaseConfig, EngineConfig};
 use crate::hooks::Operation;
 use crate::open::Opener;
 
-/// Records that are read of each vault: enough to find one that says something about the objects.
+/// Records that are read of each vault.
 const READ: usize = 20;
 
 /// How long opening a vault and writing a record may take, beside the restores.
@@ -41,7 +41,7 @@ impl Opener {
     pub async fn proofs(&self, database: &DatabaseConfig) -> Result<Recorded, Failure> {
         let (mut all, mut reached, mut last) = (Recorded::default(), false, None);
         for one in database.each() {
-            let look = async { Proofs::of(self.vault_of(&one).await?, &describe(&one)).newest(READ).await };
+            let look = async { Proofs::of(self.vault_of(&one).await?, &describe(&one)).newest_that_tell(READ).await };
             match look.await {
                 Ok(Recorded { proofs, doubts }) => {
                     reached = true;

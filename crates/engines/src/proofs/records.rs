@@ -84,11 +84,25 @@ impl Proofs {
     /// # Errors
     /// When the vault can't be listed.
     pub async fn newest(&self, most: usize) -> Result<Recorded, Failure> {
+        self.newest_while(|proofs| proofs.len() < most).await
+    }
+
+    /// The newest records, at most `most`; more if none of these says anything about the objects, because the proofs couldn't be made. A
+    /// failure then isn't hidden by later proofs that say nothing.
+    ///
+    /// # Errors
+    /// When the vault can't be listed.
+    pub async fn newest_that_tell(&self, most: usize) -> Result<Recorded, Failure> {
+        self.newest_while(|proofs| proofs.len() < most || proofs.iter().all(|proof| proof.inconclusive)).await
+    }
+
+    /// The newest records, for as long as `more` of those read so far says so.
+    async fn newest_while(&self, more: impl Fn(&[Proof]) -> bool) -> Result<Recorded, Failure> {
         let Names { newest, later, cut, .. } = self.names().await?;
         let mut recorded = Recorded::default();
         let mut all = Box::pin(stream::iter(newest.into_iter().rev()).map(|name| self.look(name)).buffered(AT_ONCE));
         let mut left_out = 0;
-        while recorded.proofs.len() < most
+        while more(&recorded.proofs)
             && let Some((name, read)) = all.next().await
         {
             match read {
@@ -261,7 +275,7 @@ fn nonce(at: Moment) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::Level;
+    use seawall_core::{Fault, Level};
     use seawall_vault::{Environment, Policy, VaultUrl};
 
     use super::*;
@@ -334,6 +348,26 @@ mod tests {
             assert!(vault.head(key).await.expect("asked").is_some(), "{key}: a stranger's object is left alone");
         }
         assert!(is_record(&strange[0]));
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_found_behind_proofs_that_say_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let proofs = Proofs::of(vault(&folder).await, &described("sqlite", "app"));
+        let fault = Fault { code: "a.b".into(), object: "o".into(), cause: "c".into() };
+        proofs
+            .write(&Proof { faults: vec![fault.clone()], ..proof(1000) }, &Fingerprints::new())
+            .await
+            .expect("written");
+        for second in 2..=30 {
+            let made = Proof { inconclusive: true, faults: vec![fault.clone()], ..proof(second * 1000) };
+            proofs.write(&made, &Fingerprints::new()).await.expect("written");
+        }
+        let found = proofs.newest_that_tell(3).await.expect("listed").proofs;
+        assert_eq!((found.len(), found.last().map(|last| last.inconclusive)), (30, Some(false)));
+        assert_eq!(proofs.newest(3).await.expect("listed").proofs.len(), 3);
+        proofs.write(&proof(31_000), &Fingerprints::new()).await.expect("written");
+        assert_eq!(proofs.newest_that_tell(3).await.expect("listed").proofs.len(), 3);
     }
 
     #[tokio::test]
