@@ -3,7 +3,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
+use seawall_core::{Clock as _, SystemClock};
 use seawall_tests::{Process, Random, Stand, wait};
 use serde_json::Value;
 
@@ -131,4 +133,57 @@ fn the_doctor_names_what_is_broken_and_the_command_that_mends_it() {
     assert_eq!(verdicts(&stand, "vault", 2), ["wrong"]);
     std::fs::write(&config, "databases:\n  - path: app.db\n    vualt: ./v\n").unwrap();
     assert_eq!(verdicts(&stand, "configuration", 2), ["wrong"]);
+}
+
+#[test]
+fn a_hole_is_told_also_after_a_restart_and_credentials_before_they_end() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(3);
+    configure(&stand, "");
+    protecting(&stand).stop().ok();
+    // Nothing looks while the application commits and begins its WAL anew.
+    app.commit(5);
+    app.checkpoint("TRUNCATE");
+    app.commit(1);
+    let is_told = || {
+        let status = stand.seawall(&["status", "--json"]).ok().json();
+        let told = alarms(&status).iter().any(|(code, _)| code == "alarm.hole");
+        assert_eq!(told, status[0]["hole"]["reason"].is_string(), "{status}");
+        told
+    };
+    let mut seawall = protecting(&stand);
+    wait::until("the hole to be told", wait::SOON * 2, || is_told().then_some(()));
+    let timeline = stand.seawall(&["timeline", &stand.place.url(), "--json"]).ok().json();
+    let status = stand.seawall(&["status", "--json"]).ok().json();
+    assert_eq!(status[0]["hole"], timeline["holes"][0], "{timeline}");
+    seawall.stop().ok();
+    assert!(is_told());
+    let mut seawall = protecting(&stand);
+    assert!(is_told());
+    configure(&stand, "alarms: { hole: off }\n");
+    stand.seawall(&["config", "reload"]).ok();
+    let status = stand.seawall(&["status", "--json"]).ok().json();
+    assert!(alarms(&status).is_empty(), "{status}");
+    seawall.stop().ok();
+}
+
+#[test]
+fn credentials_that_end_soon_are_told_on_s3() {
+    let stand = Stand::bucket(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(3);
+    configure(&stand, "");
+    let soon = SystemClock.now().after(Duration::from_secs(3600)).to_string();
+    let mut command = stand.command();
+    command.arg("replicate").env("AWS_SESSION_TOKEN", "temporary").env("AWS_CREDENTIAL_EXPIRATION", &soon);
+    // This server takes no temporary credentials at all, so the database isn't protected. Their end is told all the same.
+    let mut seawall = Process::spawn("seawall", &mut command);
+    let status = wait::until("the end of the credentials to be told", wait::SOON * 2, || {
+        assert!(seawall.running(), "{}", seawall.stderr());
+        let status = stand.seawall(&["status", "--json"]).json();
+        alarms(&status).contains(&("alarm.credentials".to_owned(), false)).then_some(status)
+    });
+    assert_eq!(status[0]["credentials_end"], soon, "{status}");
+    seawall.kill_9();
 }

@@ -270,6 +270,8 @@ impl Scheduled {
             log_bytes: None,
             content_read_at: None,
             proof: None,
+            hole: None,
+            credentials_end: self.sets.vault().credentials_end(),
             alarms: Vec::new(),
             silenced_until: None,
             progress: self.gauge.now(),

@@ -110,6 +110,8 @@ impl Engine for Sets {
             log_bytes: None,
             content_read_at: None,
             proof: None,
+            hole: None,
+            credentials_end: self.vault.credentials_end(),
             alarms: Vec::new(),
             silenced_until: None,
             progress: None,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Alarm, Description, Failure, Moment, Point, Proof, Requests, Underway};
+use crate::{Alarm, Description, Failure, Hole, Moment, Point, Proof, Requests, Underway};
 
 /// What a database's protection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,6 +161,12 @@ pub struct Status {
     /// The newest proof that is known here; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
+    /// The newest hole that this machine's protection left in the history; `None` if it left none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hole: Option<Hole>,
+    /// When the credentials of a vault end, the first of several; `None` if they don't end, or nothing tells when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_end: Option<Moment>,
     /// What a person should know, most severe first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alarms: Vec<Alarm>,
@@ -199,6 +205,8 @@ impl Status {
             log_bytes: None,
             content_read_at: None,
             proof: None,
+            hole: None,
+            credentials_end: None,
             alarms: Vec::new(),
             silenced_until: None,
             progress: None,

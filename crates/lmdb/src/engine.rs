@@ -230,6 +230,7 @@ impl Lmdb {
             protected: self.protected(options, session),
             lag_ms: unsent,
             limits: self.vault.limits(),
+            credentials_end: self.vault.credentials_end(),
             source_bytes: session.environment.as_ref().map(|environment| environment.file_bytes),
             error: error.or(waiting.map(|failure| told(&failure, self.moment(), 1))),
             ..Status::new(self.describe(), phase, self.moment())

@@ -34,6 +34,7 @@ mod counts;
 mod digest;
 mod environment;
 mod error;
+mod expiry;
 pub mod fuzzing;
 mod key;
 mod limits;

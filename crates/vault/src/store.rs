@@ -252,6 +252,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Deletes objects, at most [`Abilities::delete_batch`]; one result per key, in order. A missing object is deleted.
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error>;
 
+    /// When the credentials end with which the store was opened. `None` if they don't end, are renewed, or don't tell.
+    fn credentials_end(&self) -> Option<Moment> {
+        None
+    }
+
     /// Whether [`Store::protection`] and [`Store::lock`] have anything to ask.
     fn has_protection(&self) -> bool {
         false

@@ -133,6 +133,11 @@ impl Vault {
         }
     }
 
+    /// When the credentials of the place end, the first of several places. `None` if they don't end, are renewed, or don't tell.
+    pub fn credentials_end(&self) -> Option<Moment> {
+        self.inner.store.credentials_end()
+    }
+
     /// What the place can't do and what isn't offered because of it: by the backend's promises, and by the last probe. Of
     /// several places, what one of them can't do.
     pub fn limits(&self) -> Vec<Limit> {

@@ -445,6 +445,8 @@ mod tests {
                 log_bytes: None,
                 content_read_at: Some(Moment::from_millis(2_500)),
                 proof: None,
+                hole: None,
+                credentials_end: None,
                 alarms: Vec::new(),
                 silenced_until: None,
                 progress: None,

@@ -7,14 +7,16 @@ use seawall_config::{Fields, Location};
 use seawall_core::{Severity, parse_duration};
 
 /// Every alarm, with its key in a configuration.
-pub const CODES: [&str; 16] = [
+pub const CODES: [&str; 18] = [
     "alarm.backup-overdue",
     "alarm.chain",
     "alarm.clock",
+    "alarm.credentials",
     "alarm.disk",
     "alarm.error",
     "alarm.failing",
     "alarm.halted",
+    "alarm.hole",
     "alarm.lag",
     "alarm.locks-not-renewed",
     "alarm.proof-age",
@@ -37,6 +39,10 @@ pub struct Limits {
     pub vault_behind: Option<Duration>,
     /// How late a proof of a schedule may be.
     pub proof_age: Option<Duration>,
+    /// For how long a new hole is told.
+    pub hole: Option<Duration>,
+    /// How long before their end credentials are told.
+    pub credentials: Option<Duration>,
     /// How many bytes are to be free on the disk of the state directory.
     pub state_free: u64,
     /// Other severities than the alarms' own; `None` switches the alarm off.
@@ -50,6 +56,8 @@ impl Default for Limits {
             backup_overdue: Some(Duration::from_secs(3600)),
             vault_behind: Some(Duration::from_secs(3600)),
             proof_age: Some(Duration::from_secs(86_400)),
+            hole: Some(Duration::from_secs(86_400)),
+            credentials: Some(Duration::from_secs(3 * 86_400)),
             state_free: 100 << 20,
             severity: BTreeMap::new(),
         }
@@ -74,6 +82,8 @@ impl Limits {
             ("backup-overdue", &mut limits.backup_overdue),
             ("vault-behind", &mut limits.vault_behind),
             ("proof-age", &mut limits.proof_age),
+            ("hole", &mut limits.hole),
+            ("credentials", &mut limits.credentials),
         ] {
             if let Some(at) = section.parsed(key, "a time above zero with its unit, or off", or_off)? {
                 *target = at.value;

@@ -57,6 +57,8 @@ pub fn alarms(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Vec<Alarm> {
         .chain(of_upkeep(facts.status))
         .chain(of_proof(facts.status))
         .chain(of_proof_age(facts, limits, now))
+        .chain(of_hole(facts.status, limits, now))
+        .chain(of_credentials(facts.status, limits, now))
         .chain(of_vaults(facts.status, limits))
         .chain(of_disk(facts, limits));
     let silenced_until = facts.local.silenced_until.filter(|until| *until > now);
@@ -205,6 +207,28 @@ fn of_proof_age(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Option<Alarm
     let cause = format!("a proof has been due since {due}, and was to be made within {}", span(limit));
     let next = "see what the log says of proofs, or prove it with `seawall verify --restore`";
     is_late.then(|| alarm("alarm.proof-age", Severity::Warning, cause, next, due.after(limit)))
+}
+
+/// Whether a new hole is in the history. It can't be mended, so it is told for a while.
+fn of_hole(status: &Status, limits: &Limits, now: Moment) -> Option<Alarm> {
+    let (hole, limit) = (status.hole.as_ref()?, limits.hole?);
+    let since = hole.to.moment;
+    let from = hole.from.as_ref().map_or_else(|| "the beginning".to_owned(), |point| point.moment.to_string());
+    let cause = format!("what was committed between {from} and {since} can't be restored: {}", hole.reason);
+    let next = "restore a point before or after it (`seawall timeline` shows both); remove the cause that it names";
+    (now.since(since) < limit).then(|| alarm("alarm.hole", Severity::Warning, cause, next, since))
+}
+
+/// Whether the credentials of a vault end soon.
+fn of_credentials(status: &Status, limits: &Limits, now: Moment) -> Option<Alarm> {
+    let (end, limit) = (status.credentials_end?, limits.credentials?);
+    let begin = end.before(limit);
+    let (severity, cause) = match now < end {
+        true => (Severity::Warning, format!("the credentials of the vault end at {end}")),
+        false => (Severity::Critical, format!("the credentials of the vault ended at {end}")),
+    };
+    let next = "give the process new ones, and restart it, or use credentials that are renewed by themselves";
+    (now >= begin).then(|| alarm("alarm.credentials", severity, cause, next, begin))
 }
 
 /// Whether each vault is in step, and can what a vault should.

@@ -1,6 +1,6 @@
 //! Each alarm, on both sides of its border.
 
-use seawall_core::{Description, Fault, Level, Limit, Point, Proof, VaultStatus};
+use seawall_core::{Description, Fault, Hole, Level, Limit, Point, Proof, VaultStatus};
 
 use super::*;
 
@@ -167,6 +167,35 @@ fn a_proof_may_be_late_for_a_while() {
     ] {
         let local = Local { proof_due: due, ..Local::default() };
         assert_eq!(codes(&Facts { local, ..facts(status) }, limits), expected, "{due:?}");
+    }
+}
+
+#[test]
+fn a_hole_is_told_for_a_while_and_credentials_before_they_end() {
+    let plain = Limits::default();
+    let (day, milli) = (Duration::from_secs(86_400), Duration::from_millis(1));
+    let point = |moment| Point { position: "1".into(), moment };
+    let hole = |to| Status {
+        hole: Some(Hole { from: Some(point(Moment::from_millis(0))), to: point(to), reason: "it was cut".into() }),
+        ..at(Phase::Protecting)
+    };
+    let ends = |end| Status { credentials_end: Some(end), ..at(Phase::Protecting) };
+    let warning = |code: &str| vec![(code.to_owned(), Severity::Warning)];
+    let off = Limits { hole: None, credentials: None, ..plain.clone() };
+    for (status, limits, expected) in [
+        (hole(NOW), &plain, warning("alarm.hole")),
+        (hole(NOW.before(day - milli)), &plain, warning("alarm.hole")),
+        (hole(NOW.before(day)), &plain, Vec::new()),
+        // The clock was set back.
+        (hole(NOW.after(day)), &plain, warning("alarm.hole")),
+        (hole(NOW), &off, Vec::new()),
+        (ends(NOW.after(day * 3 + milli)), &plain, Vec::new()),
+        (ends(NOW.after(day * 3)), &plain, warning("alarm.credentials")),
+        (ends(NOW.after(milli)), &plain, warning("alarm.credentials")),
+        (ends(NOW), &plain, vec![("alarm.credentials".to_owned(), Severity::Critical)]),
+        (ends(NOW), &off, Vec::new()),
+    ] {
+        assert_eq!(codes(&facts(&status), limits), expected, "{status:?}");
     }
 }
 

@@ -301,6 +301,8 @@ mod tests {
             log_bytes: Some(4152),
             content_read_at: None,
             proof: None,
+            hole: None,
+            credentials_end: None,
             alarms: Vec::new(),
             silenced_until: None,
             progress: None,

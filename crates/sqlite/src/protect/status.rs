@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-use seawall_core::{Phase, Status};
+use seawall_core::{Hole, Phase, Status};
 
 use crate::database::Database;
 use crate::error::Error;
@@ -21,6 +21,11 @@ impl Database {
         let mut told = self.told();
         told.known = Known { position: Some(position), lineage: Some(lineage), captured: told.began };
         told.error = told.error.take().filter(|_| still);
+    }
+
+    /// Notes a hole that a base has ended.
+    pub(crate) fn left_a_hole(&self, hole: Hole) {
+        self.told().hole = Some(hole);
     }
 
     /// Notes the present phase for `status`, and writes the state record.
@@ -52,6 +57,8 @@ impl Database {
                 clock: belief.map(|belief| StoredClock { belief, captured: told.known.captured }),
                 file: Some(file),
                 limits: self.vault.limits(),
+                hole: told.hole.clone(),
+                credentials_end: self.vault.credentials_end(),
             })
         };
         let (locks, probe, read_back) = (self.locks.clone(), self.probe(), self.read_back.clone());
@@ -149,6 +156,8 @@ impl Database {
             log_bytes: told.sizes.1,
             content_read_at: self.read_back.at(),
             proof: None,
+            hole: told.hole.clone(),
+            credentials_end: self.vault.credentials_end(),
             alarms: Vec::new(),
             silenced_until: None,
             progress: self.gauge.now(),
@@ -162,9 +171,11 @@ impl Database {
     pub(super) fn remember(&self, record: Option<Record>) {
         let clock = record.as_ref().and_then(Record::clock);
         self.untouched().remember(record.as_ref().and_then(|record| record.file(self.vault.url())));
+        let hole = record.as_ref().and_then(|record| record.hole(self.vault.url()));
         let remembered = record.and_then(|record| record.remembered(self.vault.url()));
         self.clock.begin(clock.map(|clock| clock.belief), remembered.as_ref().map(|(facts, _)| facts.txid));
         let mut told = self.told();
+        told.hole = told.hole.take().or(hole);
         let known = told.known.position.map(|position| position.txid);
         if let Some((facts, position)) = remembered
             && known.is_none_or(|known| known < position.txid)

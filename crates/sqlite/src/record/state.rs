@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seawall_core::{Clock, Failure, LastError, Limit, Moment, Phase, Point, Status, Steady};
+use seawall_core::{Clock, Failure, Hole, LastError, Limit, Moment, Phase, Point, Status, Steady};
 use seawall_ltx::{PageSize, Txid};
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,10 @@ pub(crate) struct Record {
     file: Option<Noted>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     limits: Vec<Limit>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hole: Option<Hole>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    credentials_end: Option<Moment>,
 }
 
 /// The belief about the clock, and when the position was captured by the steady clock.
@@ -128,6 +132,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) file: Option<Noted>,
     /// What the vault can't do.
     pub(crate) limits: Vec<Limit>,
+    /// The newest hole that a protection on this machine left in the history.
+    pub(crate) hole: Option<Hole>,
+    /// When the credentials of the vault end.
+    pub(crate) credentials_end: Option<Moment>,
 }
 
 const FORMAT: u32 = 1;
@@ -147,6 +155,8 @@ impl Record {
             clock: facts.clock,
             file: facts.file,
             limits: facts.limits,
+            hole: facts.hole,
+            credentials_end: facts.credentials_end,
             position: facts.position.map(|position| StoredPosition {
                 txid: position.txid.0,
                 moment: position.moment,
@@ -166,6 +176,11 @@ impl Record {
     /// What was believed of the clock.
     pub(crate) fn clock(&self) -> Option<StoredClock> {
         self.clock
+    }
+
+    /// The newest hole, if the record is about `vault`.
+    pub(crate) fn hole(&self, vault: &str) -> Option<Hole> {
+        self.hole.clone().filter(|_| self.vault == vault)
     }
 
     /// What was known of the database file's metadata, if the record is about `vault`.
@@ -260,6 +275,8 @@ impl Record {
             log_bytes: sizes(&self.source).1,
             content_read_at: read_back::load(state_dir, &self.vault),
             proof: None,
+            hole: self.hole.clone(),
+            credentials_end: self.credentials_end,
             alarms: Vec::new(),
             silenced_until: None,
             progress: None,
@@ -398,6 +415,8 @@ mod tests {
             clock: Some(StoredClock { belief: Belief::at(reading(5)), captured: Some(reading(5).steady) }),
             file: Some(Untouched::default().noted()),
             limits: vec![Limit { lacks: "stamps".to_owned(), effect: "no times".to_owned() }],
+            hole: Some(Hole { from: None, to: position.point(), reason: "it was cut".to_owned() }),
+            credentials_end: Some(Moment::from_millis(8)),
         });
         record.save(directory.path(), &Probe::default()).expect("saved");
         let read = Record::load(directory.path()).expect("read").expect("there");
@@ -409,7 +428,9 @@ mod tests {
         assert!(read.remembered("file:///other").is_none());
         let status = read_state(directory.path(), &SystemClock).expect("a status");
         assert_eq!((status.phase, status.protected), (Phase::Stopped, Some(position.point())));
-        assert_eq!(status.limits, record.limits);
+        assert_eq!((&status.limits, &status.hole), (&record.limits, &record.hole));
+        assert_eq!(status.credentials_end, record.credentials_end);
+        assert!(read.hole("file:///vault").is_some() && read.hole("file:///other").is_none());
     }
 
     #[test]

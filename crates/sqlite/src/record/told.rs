@@ -1,6 +1,6 @@
 //! The status in memory: the position of a protection, its phase, and its errors.
 
-use seawall_core::{Failure, LastError, Moment, Phase, Steady};
+use seawall_core::{Failure, Hole, LastError, Moment, Phase, Steady};
 
 use crate::identity::Lineage;
 use crate::state::Position;
@@ -17,6 +17,8 @@ pub(crate) struct Told {
     pub(crate) began: Option<Steady>,
     /// The phase that was reported last, with the sizes of the database and its WAL then.
     pub(crate) phase: Option<Phase>,
+    /// The newest hole that this protection, or an earlier one on this machine, left in the history.
+    pub(crate) hole: Option<Hole>,
     pub(crate) sizes: (Option<u64>, Option<u64>),
 }
 

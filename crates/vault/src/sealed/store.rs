@@ -369,6 +369,10 @@ impl Store for SealedStore {
         self.inner.requests()
     }
 
+    fn credentials_end(&self) -> Option<Moment> {
+        self.inner.credentials_end()
+    }
+
     fn has_protection(&self) -> bool {
         self.inner.has_protection()
     }

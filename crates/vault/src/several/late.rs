@@ -73,6 +73,10 @@ impl Store for LateStore {
         self.store.get().and_then(|store| store.folder())
     }
 
+    fn credentials_end(&self) -> Option<Moment> {
+        self.store.get()?.credentials_end()
+    }
+
     fn has_protection(&self) -> bool {
         self.store.get().is_none_or(|store| store.has_protection())
     }

@@ -348,6 +348,10 @@ impl Store for SeveralStore {
         Some(self.shared.members.iter().map(|member| member.vault.counts()).fold(Requests::default(), Requests::plus))
     }
 
+    fn credentials_end(&self) -> Option<Moment> {
+        self.shared.members.iter().filter_map(|member| member.vault.credentials_end()).min()
+    }
+
     fn has_protection(&self) -> bool {
         self.shared.members.iter().any(|member| member.vault.inner.store.has_protection())
     }

@@ -138,6 +138,10 @@ impl Store for RenamedStore {
         self.inner.requests()
     }
 
+    fn credentials_end(&self) -> Option<Moment> {
+        self.inner.credentials_end()
+    }
+
     fn has_protection(&self) -> bool {
         self.inner.has_protection()
     }

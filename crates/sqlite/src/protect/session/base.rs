@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_core::{Gauge, Moment, Operation, Phase, Point, Progress as _};
+use seawall_core::{Gauge, Hole, Moment, Operation, Phase, Point, Progress as _};
 use seawall_ltx::Txid;
 use tokio::time::Instant;
 
@@ -67,7 +67,7 @@ impl Session<'_> {
         let began = Instant::now();
         let base = self.freeze(txid, not_before, before).await?;
         let (vault, jobs) = (self.database.vault(), self.database.options().jobs);
-        holes::record(vault, from, txid, why, self.stamp).await?;
+        holes::record(vault, from.clone(), txid, why, self.stamp).await?;
         let capture = Arc::new(base.shipment(txid));
         let writing = begin(database.gauge(), 2 * capture.pages.bytes());
         let shipped = ship::ship_told(vault, &self.log_key(txid), capture.clone(), jobs, database.gauge()).await?;
@@ -79,6 +79,8 @@ impl Session<'_> {
         self.made(Level::BASE, Txid(1), &base.after, shipped);
         database.activity().bases.done(capture.pages.bytes(), began.elapsed());
         self.end_base().await?;
+        let reason = why.reason().to_owned();
+        database.left_a_hole(Hole { from, to: base.after.point(), reason });
         self.arrive(base.after).await
     }
 

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use opendal_core::{HttpTransporter, Operator};
 use opendal_http_transport_reqwest::ReqwestTransport;
 use opendal_service_azblob::Azblob;
+use seawall_core::Moment;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::Instant;
 
@@ -20,7 +21,7 @@ use crate::stores::cloud::reason::Reason;
 use crate::stores::cloud::transport::{self, Transport};
 use crate::stores::cloud::{Reach, unbuffered};
 use crate::text::wrong;
-use crate::{Abilities, Environment, Error, PlaceSettings, Policy, Scheme, Secret};
+use crate::{Abilities, Environment, Error, PlaceSettings, Policy, Scheme, Secret, expiry};
 
 /// The most blobs of one batch.
 const BATCH: usize = 256;
@@ -94,6 +95,13 @@ impl Reach for Container {
 
     fn reason(&self) -> &Reason {
         &self.reason
+    }
+
+    fn credentials_end(&self) -> Option<Moment> {
+        match &self.source {
+            Source::Signature(token) => expiry::of_signature(token.reveal()),
+            _ => None,
+        }
     }
 
     fn abilities(&self) -> Abilities {

@@ -89,6 +89,11 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
     /// Why there are no credentials now.
     fn reason(&self) -> &Reason;
 
+    /// When the credentials end, if they tell and aren't renewed.
+    fn credentials_end(&self) -> Option<Moment> {
+        None
+    }
+
     /// Whether a request can delete many objects.
     fn deletes_many(&self) -> bool {
         true
@@ -308,6 +313,10 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
         }
         page.next = page.entries.last().map(|entry| entry.key.clone());
         Ok(page)
+    }
+
+    fn credentials_end(&self) -> Option<Moment> {
+        self.reach.credentials_end()
     }
 
     fn has_protection(&self) -> bool {

@@ -79,7 +79,12 @@ impl HttpTransport for Transport {
             status if is_web_page(status, response.headers()) => Err(noticed(Notice::WebPage).set_temporary()),
             StatusCode::INSUFFICIENT_STORAGE => Err(noticed(Notice::Full)),
             StatusCode::UNAUTHORIZED => Err(noticed(Notice::Unauthorized)),
-            StatusCode::NOT_FOUND if !head => missing(response, self.missing).await,
+            StatusCode::NOT_FOUND if !head => {
+                let known = self.missing;
+                refused(response, |code| !known.contains(&code)).await
+            }
+            // S3 answers so to temporary credentials that have ended.
+            StatusCode::BAD_REQUEST if !head => refused(response, |code| BAD_TOKENS.contains(&code)).await,
             // Not among the codes that OpenDAL repeats.
             StatusCode::REQUEST_TIMEOUT => Err(noticed(Notice::Silence).set_temporary()),
             // The whole object in the place of its end would be taken for the end.
@@ -121,12 +126,16 @@ fn noticed(notice: Notice) -> Error {
     Error::new(ErrorKind::Unexpected, notice.to_string()).set_source(notice)
 }
 
-/// Distinguishes a missing object from other things that a server doesn't find.
-async fn missing(response: Response<HttpBody>, known: &[&str]) -> Result<Response<HttpBody>> {
+/// Codes of S3 for temporary credentials that it doesn't take, or no more.
+pub(crate) const BAD_TOKENS: [&str; 3] = ["ExpiredToken", "InvalidToken", "TokenRefreshRequired"];
+
+/// Distinguishes what an error's status says from what only its code says: a missing object from other things that a server doesn't
+/// find, credentials that have ended from a wrong request.
+async fn refused(response: Response<HttpBody>, is_refusal: impl Fn(&str) -> bool) -> Result<Response<HttpBody>> {
     let (parts, body) = response.into_parts();
     let text = bounded(body, LARGEST_ERROR).to_buffer().await?.to_bytes();
     match code(&text) {
-        Some(code) if !known.contains(&code.as_str()) => Err(noticed(Notice::Refused(code))),
+        Some(code) if is_refusal(&code) => Err(noticed(Notice::Refused(code))),
         _ => {
             let size = text.len() as u64;
             let again = futures::stream::iter([Ok(Buffer::from(text))]);

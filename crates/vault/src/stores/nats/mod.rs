@@ -23,6 +23,7 @@ use std::ops::Range;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
+use seawall_core::Moment;
 
 use self::api::{Api, Place};
 use self::info::{ObjectInfo, STAMP};
@@ -31,7 +32,7 @@ use self::settings::{Access, NatsSettings};
 use self::write::Writer;
 use crate::{
     Abilities, Body, Entry, Environment, Error, Meta, Multipart, ObjectKey, Page, PlaceSettings as _, Policy, Prefix,
-    PutOptions, Scheme, Secret, Store, Tag,
+    PutOptions, Scheme, Secret, Store, Tag, expiry,
 };
 
 /// Reads `bytes` as the description of an object, and as the place of a message. Nothing may panic. For the fuzz target.
@@ -59,6 +60,8 @@ const DELETIONS: usize = 16;
 #[derive(Clone)]
 pub struct NatsStore {
     api: Api,
+    /// When the JWT of the settings ends.
+    credentials_end: Option<Moment>,
     /// What all names begin with: nothing, or text that ends in `/`.
     root: String,
 }
@@ -99,7 +102,8 @@ impl NatsStore {
             policy.connections.nats(|link| link.is_for(&server, &access), || Link::new(server.clone(), access.clone()));
         let root = if settings.path.is_empty() { String::new() } else { format!("{}/", settings.path) };
         let api = Api { link, bucket: settings.bucket.clone(), url: settings.url(), attempt: policy.attempt };
-        Ok(Self { api, root })
+        let credentials_end = access.jwt.as_ref().and_then(|token| expiry::of_web_token(token.reveal()));
+        Ok(Self { api, credentials_end, root })
     }
 
     fn name(&self, key: &ObjectKey) -> String {
@@ -132,6 +136,10 @@ impl Store for NatsStore {
 
     fn scheme(&self) -> Scheme {
         Scheme::Nats
+    }
+
+    fn credentials_end(&self) -> Option<Moment> {
+        self.credentials_end
     }
 
     fn abilities(&self) -> Abilities {

@@ -223,6 +223,10 @@ impl Store for AsStored {
         }
     }
 
+    fn credentials_end(&self) -> Option<Moment> {
+        self.store.credentials_end()
+    }
+
     fn has_protection(&self) -> bool {
         true
     }

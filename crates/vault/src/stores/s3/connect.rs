@@ -114,6 +114,10 @@ impl Reach for Connection {
         &self.reason
     }
 
+    fn credentials_end(&self) -> Option<Moment> {
+        credentials::end(&choose(&self.settings, &self.environment), &self.settings, &self.environment)
+    }
+
     fn deletes_many(&self) -> bool {
         !self.decided.provider.tigris
     }

@@ -18,10 +18,12 @@ use reqsign_aws_v4::{
 use reqsign_core::time::Timestamp;
 use reqsign_core::{Context, ProvideCredential, ProvideCredentialChain, ProvideCredentialDyn};
 
+use seawall_core::Moment;
+
 use super::settings::S3Settings;
 use super::web_identity::WebIdentity;
 use crate::stores::cloud::reason::Reason;
-use crate::{Environment, Secret};
+use crate::{Environment, Secret, expiry};
 
 /// How long keys from files are used before the next request reads them again: 5 s, because the signer renews two minutes
 /// before the end.
@@ -67,6 +69,14 @@ pub(super) fn choose(settings: &S3Settings, environment: &Environment) -> Source
         .or_else(|| variables("LITESTREAM_ACCESS_KEY_ID", "LITESTREAM_SECRET_ACCESS_KEY", None))
         .or_else(|| environment.get("AWS_PROFILE").map(|name| Source::Profile(name.to_owned())))
         .unwrap_or(Source::Ambient)
+}
+
+/// When keys of the environment end: a tool that puts temporary ones there names their end beside them.
+pub(super) fn end(source: &Source, settings: &S3Settings, environment: &Environment) -> Option<Moment> {
+    let is_of_environment = settings.access_key_id.is_none();
+    let is_temporary = matches!(source, Source::Keys { token: Some(_), .. });
+    let named = environment.get("AWS_CREDENTIAL_EXPIRATION").filter(|_| is_of_environment && is_temporary);
+    named.and_then(expiry::of_text)
 }
 
 /// Keys in files that another program renews.
@@ -259,6 +269,24 @@ mod tests {
 
     fn keys(id: &str, token: Option<&str>) -> Source {
         Source::Keys { id: Secret::new(id), key: Secret::new("k"), token: token.map(Secret::new) }
+    }
+
+    #[test]
+    fn only_temporary_keys_of_the_environment_have_an_end_there() {
+        let end = ("AWS_CREDENTIAL_EXPIRATION", "2026-12-01T10:00:00Z");
+        let keys = [("AWS_ACCESS_KEY_ID", "aws"), ("AWS_SECRET_ACCESS_KEY", "k")];
+        let temporary = [keys[0], keys[1], ("AWS_SESSION_TOKEN", "t"), end];
+        let given = [("access-key-id", "given"), ("secret-access-key", "k"), ("session-token", "t")];
+        for (configured, variables, expected) in [
+            (&[][..], &temporary[..], end.1.parse().ok()),
+            (&[][..], &[keys[0], keys[1], end][..], None),
+            (&given[..], &temporary[..], None),
+            (&[][..], &[end][..], None),
+        ] {
+            let (settings, environment) = (settings(configured), environment(variables));
+            let source = choose(&settings, &environment);
+            assert_eq!(super::end(&source, &settings, &environment), expected, "{configured:?} {variables:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::connect::Decided;
 use super::credentials::{self, Source};
 use crate::stores::cloud::classify::classify;
 use crate::stores::cloud::reason::Reason;
+use crate::stores::cloud::transport::BAD_TOKENS;
 use crate::{Condition, Error, Secret};
 
 /// What stays as it is in the value of a query.
@@ -169,6 +170,7 @@ impl Answer {
         let cause = shown(&format!("{} {code}: {message}", self.status.as_u16()));
         match (self.status, code) {
             (StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED, _) => Error::Denied { object, cause },
+            (_, code) if BAD_TOKENS.contains(&code) => Error::Denied { object, cause },
             (_, "NoSuchBucket") => Error::Missing { object, cause: "the bucket does not exist".to_owned() },
             (StatusCode::NOT_FOUND, _) => Error::NotFound { object },
             (StatusCode::NOT_IMPLEMENTED, _) => Error::Unsupported { object, cause },
@@ -219,6 +221,7 @@ mod tests {
             (501, "NotImplemented", "vault.unsupported"),
             (503, "SlowDown", "vault.unavailable"),
             (400, "InvalidRequest", "vault.unavailable"),
+            (400, "ExpiredToken", "vault.denied"),
         ] {
             let body = format!("<Error><Code>{code}</Code><Message>a\u{7}b</Message></Error>").into_bytes();
             let status = StatusCode::from_u16(status).expect("a status");
