@@ -467,8 +467,9 @@ impl Lmdb {
             // A damaged snapshot is named below. If it is missing, another instance deleted it since the listing.
             Err(failure) => checked.fault(fault(failure)?),
         }
-        let (fresh, due): (Vec<_>, Vec<_>) =
-            wanted.into_iter().partition(|one| request.fresh.contains(&one.fingerprint()));
+        // The restore passes over a damaged snapshot, so only what was merged can be fresh.
+        let is_fresh = |one: &Listed| merged.contains(one) && request.fresh.contains(&one.fingerprint());
+        let (fresh, due): (Vec<_>, Vec<_>) = wanted.into_iter().partition(is_fresh);
         checked.fresh_bytes = fresh.iter().map(|snapshot| snapshot.bytes).sum();
         let strong = match prove::verify_strong(&self.vault, &due, self.moment(), &*progress).await {
             Ok(strong) => strong,

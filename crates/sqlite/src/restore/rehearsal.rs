@@ -193,9 +193,13 @@ impl Setting<'_> {
     ) -> Result<Kept, Failure> {
         let layout = Layout::of(self.vault);
         let last = chain.last().copied();
-        // The newest object is read always: it keeps the checksum of the whole database.
+        // The newest object is read always: it keeps the checksum of the whole database. If the restore failed, every damaged object is
+        // to be named.
+        let restored = checked.faults.is_empty();
         let is_fresh = |file: &Stored| {
-            Some(*file) != last && request.fresh.contains(&fingerprint(file.key(layout).as_str(), file.size))
+            restored
+                && Some(*file) != last
+                && request.fresh.contains(&fingerprint(file.key(layout).as_str(), file.size))
         };
         let (fresh, chain): (Vec<_>, Vec<_>) = chain.into_iter().partition(is_fresh);
         checked.fresh_bytes = fresh.iter().map(|file| file.size).sum();
