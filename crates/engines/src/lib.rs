@@ -15,6 +15,7 @@ mod copy;
 pub mod cost;
 mod database;
 mod encryption;
+pub mod fuzzing;
 mod hooks;
 mod keep;
 pub mod lmdb;

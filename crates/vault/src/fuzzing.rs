@@ -1,7 +1,7 @@
 //! Entry points for the fuzz target: what this crate reads of servers and of objects that others can write.
 
-use crate::sealed;
 use crate::stores::{nats, sftp, webdav};
+use crate::{expiry, sealed};
 
 /// Reads `bytes` as answers of servers, and as the objects of an encrypted vault. Nothing may panic.
 pub fn parse(bytes: &[u8]) {
@@ -9,4 +9,7 @@ pub fn parse(bytes: &[u8]) {
     webdav::read_anything(bytes);
     nats::read_anything(bytes);
     sealed::read_anything(bytes);
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ends = (expiry::of_signature(text), expiry::of_web_token(text), expiry::of_text(text));
+    }
 }

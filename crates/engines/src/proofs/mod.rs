@@ -20,3 +20,16 @@ pub use due::{Last, TOO_LONG, due, standing, successor_due};
 pub use order::{ProofOrder, SCRATCH, first_fault};
 pub use records::{Proofs, Recorded, is_record};
 pub use settings::{MOST_MOMENTS, Proving};
+
+/// Reads bytes as the name of a record, as a record, and as a list of compared objects, for the fuzz target.
+pub(crate) fn read_anything(bytes: &[u8]) {
+    if let Ok(compared) = compared::parse(bytes) {
+        assert_eq!(compared::parse(&compared::bytes(&compared)).as_ref(), Ok(&compared));
+    }
+    let (name, content) = bytes.split_at(bytes.len().min(33));
+    let Ok(name) = std::str::from_utf8(name) else { return };
+    if let Some(list) = compared::name(name) {
+        let _record = compared::record_of(&list);
+    }
+    let _proof = record::parse(name, content);
+}
