@@ -29,7 +29,7 @@ pub use app::App;
 pub use binaries::{peer, seawall};
 pub use place::{Place, Txid, file_name, golden};
 pub use process::{Output, Process, run};
-pub use proxy::NoDeletes;
+pub use proxy::{NoDeletes, OldListings};
 pub use random::Random;
 pub use s3::S3Server;
 pub use socket::{ask_address, ask_socket};

@@ -1,9 +1,10 @@
-//! A proxy before an S3 server that passes on everything except deletions, as for credentials that may not delete.
+//! Proxies before an S3 server. One passes on everything except deletions, as for credentials that may not delete. The other
+//! answers listings as they were at an earlier moment.
 
 use std::io::{BufRead, BufReader, Read, Write, copy};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use crate::{Place, S3Server};
 
@@ -20,16 +21,14 @@ pub struct NoDeletes {
 impl NoDeletes {
     /// Starts one in front of another.
     pub fn before(server: &S3Server) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
         let (refused, behind) = (Arc::<AtomicUsize>::default(), server.port());
         let counted = refused.clone();
-        std::thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
-                let counted = counted.clone();
-                // A connection that breaks is the client's to repeat.
-                std::thread::spawn(move || drop(pass(client, behind, &counted)));
+        let port = serve(move |request| {
+            let deletes = request.starts_with("DELETE ") || request.starts_with("POST ") && request.contains("delete");
+            if deletes {
+                counted.fetch_add(1, Ordering::SeqCst);
             }
+            (!deletes).then_some(behind)
         });
         Self { port, refused }
     }
@@ -41,13 +40,70 @@ impl NoDeletes {
 
     /// The URL of a place behind the proxy, for `seawall`.
     pub fn url(&self, place: &Place) -> String {
-        let Place::Bucket(server, _) = place else { panic!("a folder has no server") };
-        place.url().replace(&server.endpoint(), &format!("http://127.0.0.1:{}", self.port))
+        behind(place, self.port)
     }
 }
 
+/// The server that answers listings, and nothing else, as they were. It ends with its test.
+#[derive(Debug)]
+pub struct OldListings {
+    port: u16,
+    lists: Arc<AtomicU16>,
+    old: Option<S3Server>,
+}
+
+impl OldListings {
+    /// Starts one in front of another. Listings are new until [`Self::freeze`].
+    pub fn before(server: &S3Server) -> Self {
+        let (behind, lists) = (server.port(), Arc::new(AtomicU16::new(server.port())));
+        let asked = lists.clone();
+        let is_list = |request: &str| request.starts_with("GET ") && request.contains("list-type=");
+        let port = serve(move |request| Some(if is_list(request) { asked.load(Ordering::SeqCst) } else { behind }));
+        Self { port, lists, old: None }
+    }
+
+    /// From now on listings are what they are now.
+    pub fn freeze(&mut self, server: &S3Server) {
+        let old = server.as_it_is_now();
+        self.lists.store(old.port(), Ordering::SeqCst);
+        self.old = Some(old);
+    }
+
+    /// From now on listings are true again.
+    pub fn thaw(&mut self, server: &S3Server) {
+        self.lists.store(server.port(), Ordering::SeqCst);
+        self.old = None;
+    }
+
+    /// The URL of a place behind the proxy, for `seawall`.
+    pub fn url(&self, place: &Place) -> String {
+        behind(place, self.port)
+    }
+}
+
+/// The URL of a place behind a proxy on `port`.
+fn behind(place: &Place, port: u16) -> String {
+    let Place::Bucket(server, _) = place else { panic!("a folder has no server") };
+    place.url().replace(&server.endpoint(), &format!("http://127.0.0.1:{port}"))
+}
+
+/// Listens on the returned port. `choose` says of the first line of a request to which port it goes; it refuses with `None`.
+fn serve(choose: impl Fn(&str) -> Option<u16> + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let choose = Arc::new(choose);
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let choose = choose.clone();
+            // A connection that breaks is the client's to repeat.
+            std::thread::spawn(move || drop(pass(client, &*choose)));
+        }
+    });
+    port
+}
+
 /// Passes one request on; the connection ends with its answer.
-fn pass(client: TcpStream, behind: u16, refused: &AtomicUsize) -> std::io::Result<()> {
+fn pass(client: TcpStream, choose: &impl Fn(&str) -> Option<u16>) -> std::io::Result<()> {
     let mut reader = BufReader::new(client.try_clone()?);
     let (mut head, mut length) = (Vec::new(), 0);
     loop {
@@ -70,13 +126,12 @@ fn pass(client: TcpStream, behind: u16, refused: &AtomicUsize) -> std::io::Resul
     let request = head.first().cloned().unwrap_or_default();
     let mut body = reader.by_ref().take(length);
     let mut client = client;
-    if request.starts_with("DELETE ") || request.starts_with("POST ") && request.contains("delete") {
-        refused.fetch_add(1, Ordering::SeqCst);
+    let Some(behind) = choose(&request) else {
         copy(&mut body, &mut std::io::sink())?;
         let size = REFUSED.len();
         let head = "HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-type: application/xml";
         return write!(client, "{head}\r\ncontent-length: {size}\r\n\r\n{REFUSED}");
-    }
+    };
     let mut server = TcpStream::connect(("127.0.0.1", behind))?;
     server.write_all(head.concat().as_bytes())?;
     server.write_all(b"connection: close\r\n\r\n")?;

@@ -48,6 +48,18 @@ impl S3Server {
             std::fs::create_dir(dir.path().join(sub)).unwrap();
         }
         std::fs::create_dir(dir.path().join("objects").join(Self::BUCKET)).unwrap();
+        Self::start_in(dir, scheme, more)
+    }
+
+    /// A second server, which holds what this one holds now.
+    pub(crate) fn as_it_is_now(&self) -> Self {
+        let dir = TempDir::with_prefix("seawall-s3-").unwrap();
+        let all = self.dir.path().join(".");
+        assert!(Command::new("cp").arg("-a").arg(all).arg(dir.path()).status().unwrap().success());
+        Self::start_in(dir, self.scheme, &[])
+    }
+
+    fn start_in(dir: TempDir, scheme: &'static str, more: &[&str]) -> Self {
         // Another process may take the port in between; then the server ends, and the next one is tried.
         for _ in 0..10 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

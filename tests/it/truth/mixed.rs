@@ -159,7 +159,7 @@ fn a_merged_object_of_another_database_is_refused_by_name() {
 }
 
 /// A copy of a stand, as a host is cloned.
-fn clone(stand: &Stand) -> Stand {
+pub(super) fn clone(stand: &Stand) -> Stand {
     let copy = Stand::folder(stand.seed);
     let from = format!("{}.", stand.path("").display());
     assert!(Command::new("cp").arg("-a").arg(from).arg(copy.path("")).status().unwrap().success());

@@ -6,7 +6,24 @@
 
 mod clocks;
 mod damaged;
+mod environments;
+mod listings;
 mod mixed;
 mod overwritten;
+mod records;
+mod rolled_back;
+mod sets;
 mod sources;
 mod watched;
+mod withdrawn;
+
+use std::path::Path;
+use std::process::Command;
+
+/// Makes a folder what another one is, with the times of its files.
+fn copy_folder(from: &Path, to: &Path) {
+    if to.exists() {
+        std::fs::remove_dir_all(to).unwrap();
+    }
+    assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
+}

@@ -8,10 +8,10 @@ use std::time::Duration;
 use rustix::process::{Signal, kill_process};
 use seawall_tests::{Place, Process, Random, Stand, digest, model, wait};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A configuration that looks as often as a test can wait, with more lines at the top.
-fn replicate(stand: &Stand, top: &str) -> Process {
+pub(super) fn replicate(stand: &Stand, top: &str) -> Process {
     let file = stand.path("seawall.yml");
     let text = format!(
         "{top}\nsweep-interval: 1s\nvalidation: {{ active: 1s, interval: 1h }}\nsocket: {{ path: {} }}\n\
@@ -24,17 +24,17 @@ fn replicate(stand: &Stand, top: &str) -> Process {
     Process::spawn("seawall", stand.command().args(["replicate", "--config"]).arg(&file))
 }
 
-fn sync(stand: &Stand) -> seawall_tests::Output {
+pub(super) fn sync(stand: &Stand) -> seawall_tests::Output {
     stand.seawall(&["sync", "app", "--wait", "--socket", stand.path("s.sock").to_str().unwrap()])
 }
 
 /// Waits until the status shows `code`.
-fn until_told(stand: &Stand, code: &str) {
+pub(super) fn until_told(stand: &Stand, code: &str) {
     wait::until(code, PATIENCE, || (stand.status()["error"]["code"] == code).then_some(()));
 }
 
 /// A restore gives the application's state.
-fn all_comes_back(stand: &Stand, committed: u64) {
+pub(super) fn all_comes_back(stand: &Stand, committed: u64) {
     let back = stand.restore();
     assert_eq!(model::check(&back, stand.seed), committed);
     assert_eq!(digest::of(&back), digest::of(&stand.db()));

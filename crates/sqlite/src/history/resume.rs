@@ -26,6 +26,8 @@ pub(crate) enum Break {
     Replaced,
     /// Something other than a checkpoint has written to the database file.
     Overwritten,
+    /// The database file was written while Seawall didn't hold the WAL: by a checkpoint, or by another program.
+    Written,
     /// The database has another page size.
     PageSize,
     /// The WAL is gone or empty.
@@ -49,6 +51,10 @@ impl Break {
             Self::Replaced => "the database file was replaced",
             Self::Overwritten => {
                 "another program wrote to the database file itself, as when a backup is copied into it"
+            }
+            Self::Written => {
+                "the database file was written while Seawall was not holding the WAL: by a checkpoint of the application, or by \
+                 another program, as when a backup is copied into it"
             }
             Self::PageSize => "the page size of the database changed",
             Self::WalGone => "the WAL was checkpointed and removed while Seawall was not holding it",

@@ -69,7 +69,8 @@ pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
         return Verdict::Base(Break::Replaced);
     }
     if now.overwritten {
-        return Verdict::Base(Break::Overwritten);
+        // Only a process that held the WAL can tell a checkpoint's writes from another program's.
+        return Verdict::Base(if captured.held { Break::Overwritten } else { Break::Written });
     }
     if captured.page_size != now.page_size {
         return Verdict::Base(Break::PageSize);
@@ -175,6 +176,7 @@ mod tests {
             ("another file", captured, Observed { file: OTHER, ..now }, Verdict::Base(Break::Replaced)),
             ("file unknown", Captured { file: None, ..captured }, now, Verdict::Continue { offset: far, chain: END }),
             ("overwritten", held, Observed { overwritten: true, ..now }, Verdict::Base(Break::Overwritten)),
+            ("written, not held", captured, Observed { overwritten: true, ..now }, Verdict::Base(Break::Written)),
             ("page size", captured, Observed { page_size: 512, ..now }, Verdict::Base(Break::PageSize)),
             ("no WAL", captured, Observed { header: None, ..now }, Verdict::Base(Break::WalGone)),
             ("no WAL, held", held, Observed { header: None, ..now }, Verdict::Idle),

@@ -1,0 +1,259 @@
+//! Backup sets of servers: links and chunks that aren't those that were written, and sources that aren't what they were.
+
+use std::fs;
+use std::path::PathBuf;
+
+use seawall_tests::{Output, Stand};
+use serde_json::Value;
+
+use crate::{mysql, postgres};
+
+/// A server with a database `shop` that has a table `t`.
+trait Source {
+    fn url(&self, database: &str) -> String;
+    fn run(&self, database: &str, sql: &str) -> String;
+    /// Number of rows and a sum of them.
+    fn content(&self, database: &str) -> String;
+    fn recreate(&self, database: &str);
+}
+
+const ROWS: &str = "CREATE TABLE t (a int PRIMARY KEY, b varchar(40)); INSERT INTO t VALUES (1, 'one'), (2, 'two')";
+
+impl Source for postgres::server::Server {
+    fn url(&self, database: &str) -> String {
+        self.url(database)
+    }
+    fn run(&self, database: &str, sql: &str) -> String {
+        self.sql(database, sql)
+    }
+    fn content(&self, database: &str) -> String {
+        self.sql(database, "SELECT count(*), string_agg(a || b, ',' ORDER BY a) FROM t")
+    }
+    fn recreate(&self, database: &str) {
+        self.sql("postgres", &format!("DROP DATABASE IF EXISTS {database}"));
+        self.sql("postgres", &format!("CREATE DATABASE {database}"));
+    }
+}
+
+impl Source for mysql::server::Server {
+    fn url(&self, database: &str) -> String {
+        self.url(database)
+    }
+    fn run(&self, database: &str, sql: &str) -> String {
+        self.sql(&format!("USE {database}; {sql}"))
+    }
+    fn content(&self, database: &str) -> String {
+        self.sql(&format!("SELECT count(*), group_concat(concat(a, b) ORDER BY a) FROM {database}.t"))
+    }
+    fn recreate(&self, database: &str) {
+        self.sql(&format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}"));
+    }
+}
+
+fn shop_on_postgres() -> postgres::server::Server {
+    let server = postgres::server::Server::start(15);
+    server.recreate("shop");
+    server.run("shop", ROWS);
+    server
+}
+
+fn shop_on_mariadb() -> mysql::server::Server {
+    let server = mysql::server::Server::start();
+    server.recreate("shop");
+    server.run("shop", ROWS);
+    server
+}
+
+/// A backup into the vault `name`, and its identity.
+fn backup(stand: &Stand, source: &impl Source, database: &str, name: &str) -> String {
+    let to = stand.path(name);
+    let made = stand.seawall(&["backup", &source.url(database), to.to_str().unwrap(), "--json"]).ok().json();
+    made["id"].as_str().unwrap().to_owned()
+}
+
+fn chunk(stand: &Stand, vault: &str, id: &str) -> PathBuf {
+    stand.path(vault).join("sets").join(id).join("00000000.zst")
+}
+
+fn link(stand: &Stand, vault: &str, number: u32) -> PathBuf {
+    stand.path(vault).join(format!("chain/{number:08}.json"))
+}
+
+fn verify(stand: &Stand, vault: &str) -> (Output, Vec<(String, String)>) {
+    let path = stand.path(vault);
+    let found = stand.seawall(&["verify", path.to_str().unwrap(), "--json"]);
+    let findings = found.json()["findings"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let named = findings.iter().map(|finding| (text(&finding["code"]), text(&finding["object"]))).collect();
+    (found, named)
+}
+
+fn restore(stand: &Stand, source: &impl Source, vault: &str, more: &[&str]) -> Output {
+    let (path, to) = (stand.path(vault), source.url("copy"));
+    stand.seawall(&[&["restore", path.to_str().unwrap(), "--to", &to][..], more].concat())
+}
+
+/// A restore gives `content`.
+fn comes_back(stand: &Stand, source: &impl Source, at: &str, content: &str) {
+    restore(stand, source, "vault", &["--at", at, "--clean"]).ok();
+    assert_eq!(source.content("copy"), content);
+}
+
+/// The newest set has a chunk of the one before it, of equal size: the rows differ in letters alone.
+fn an_exchanged_chunk(server: &impl Source) {
+    let stand = Stand::folder(1);
+    let first = backup(&stand, server, "shop", "vault");
+    let content = server.content("shop");
+    server.run("shop", "UPDATE t SET b = 'eno' WHERE a = 1");
+    let second = backup(&stand, server, "shop", "vault");
+    let place = chunk(&stand, "vault", &second);
+    let whole = fs::read(&place).unwrap();
+    fs::copy(chunk(&stand, "vault", &first), &place).unwrap();
+    let (found, named) = verify(&stand, "vault");
+    assert!(found.code() == 1 && named.iter().any(|(_, object)| object.contains(&second)), "{found}");
+    assert!(!named.iter().any(|(_, object)| object.contains(&first)), "only one set is touched: {found}");
+    let refused = restore(&stand, server, "vault", &["--at", &second]).exits(1);
+    assert!(refused.stderr.contains("[archive.corrupt]") && refused.stderr.contains(&second), "{refused}");
+    comes_back(&stand, server, &first, &content);
+    fs::write(&place, whole).unwrap();
+    comes_back(&stand, server, &second, &server.content("shop"));
+}
+
+#[test]
+fn postgres_a_chunk_of_another_set_is_named() {
+    an_exchanged_chunk(&shop_on_postgres());
+}
+
+#[test]
+fn mysql_a_chunk_of_another_set_is_named() {
+    an_exchanged_chunk(&shop_on_mariadb());
+}
+
+/// The newest link has the bytes of an older one: "the newest backup" would be an old one.
+fn an_older_link(server: &impl Source) {
+    let stand = Stand::folder(1);
+    let first = backup(&stand, server, "shop", "vault");
+    let content = server.content("shop");
+    server.run("shop", "INSERT INTO t VALUES (3, 'three')");
+    backup(&stand, server, "shop", "vault");
+    let whole = fs::read(link(&stand, "vault", 2)).unwrap();
+    fs::copy(link(&stand, "vault", 1), link(&stand, "vault", 2)).unwrap();
+    let (found, named) = verify(&stand, "vault");
+    assert!(found.code() == 1 && named.iter().any(|(_, object)| object.ends_with("00000002.json")), "{found}");
+    let refused = restore(&stand, server, "vault", &[]);
+    assert!(refused.code() == 1 && refused.stderr.contains("[archive."), "an old set passes for the newest: {refused}");
+    comes_back(&stand, server, &first, &content);
+    fs::write(link(&stand, "vault", 2), whole).unwrap();
+    restore(&stand, server, "vault", &["--clean"]).ok();
+    assert_eq!(server.content("copy"), server.content("shop"));
+}
+
+#[test]
+fn postgres_an_older_link_under_a_newer_name_is_named() {
+    an_older_link(&shop_on_postgres());
+}
+
+#[test]
+fn mysql_an_older_link_under_a_newer_name_is_named() {
+    an_older_link(&shop_on_mariadb());
+}
+
+/// A link and a set of another server, put behind the newest ones.
+fn a_strangers_set(server: &impl Source) {
+    let stand = Stand::folder(1);
+    backup(&stand, server, "shop", "vault");
+    backup(&stand, server, "shop", "vault");
+    let content = server.content("shop");
+    server.recreate("other");
+    server.run("other", "CREATE TABLE t (a int PRIMARY KEY, b varchar(40)); INSERT INTO t VALUES (9, 'stranger')");
+    for _ in 0..3 {
+        backup(&stand, server, "other", "other");
+    }
+    let stranger = backup(&stand, server, "other", "other");
+    let from = stand.path("other/sets").join(&stranger);
+    super::copy_folder(&from, &stand.path("vault/sets").join(&stranger));
+    fs::copy(link(&stand, "other", 4), link(&stand, "vault", 3)).unwrap();
+    let (found, named) = verify(&stand, "vault");
+    assert!(found.code() == 1 && named.iter().any(|(_, object)| object.ends_with("00000003.json")), "{found}");
+    let newest = restore(&stand, server, "vault", &["--clean"]);
+    let restored = newest.code() == 0;
+    assert!(!restored || server.content("copy") == content, "the stranger's rows passed for the newest: {newest}");
+    // With a name that is right: the third link of the other vault.
+    fs::copy(link(&stand, "other", 3), link(&stand, "vault", 3)).unwrap();
+    let (found, named) = verify(&stand, "vault");
+    let told = named.iter().any(|(_, object)| object.contains("chain/"));
+    assert!(found.code() == 1 && told, "{found}");
+    let newest = restore(&stand, server, "vault", &["--clean"]);
+    let restored = newest.code() == 0;
+    assert!(!restored || server.content("copy") == content, "the stranger's rows passed for the newest: {newest}");
+    fs::remove_file(link(&stand, "vault", 3)).unwrap();
+    restore(&stand, server, "vault", &["--clean"]).ok();
+    assert_eq!(server.content("copy"), content);
+}
+
+#[test]
+fn postgres_a_set_of_another_server_is_named() {
+    a_strangers_set(&shop_on_postgres());
+}
+
+#[test]
+fn mysql_a_set_of_another_server_is_named() {
+    a_strangers_set(&shop_on_mariadb());
+}
+
+/// Somebody dropped the database and made an empty one of the same name. Its backup says that it is empty.
+fn an_empty_source(server: &impl Source) {
+    let stand = Stand::folder(1);
+    let first = backup(&stand, server, "shop", "vault");
+    let content = server.content("shop");
+    server.recreate("shop");
+    let vault = stand.path("vault");
+    let vault = vault.to_str().unwrap();
+    let made = stand.seawall(&["backup", &server.url("shop"), vault, "--json"]).ok().json();
+    assert_eq!(made["totals"]["rows"], 0, "{made}");
+    let timeline = stand.seawall(&["timeline", vault]).ok();
+    assert!(timeline.stdout.contains("0 rows") || timeline.stdout.contains("0 tables"), "{timeline}");
+    comes_back(&stand, server, &first, &content);
+}
+
+#[test]
+fn postgres_a_source_that_was_made_anew_and_empty_is_shown_as_empty() {
+    an_empty_source(&shop_on_postgres());
+}
+
+#[test]
+fn mysql_a_source_that_was_made_anew_and_empty_is_shown_as_empty() {
+    an_empty_source(&shop_on_mariadb());
+}
+
+/// A vault of yesterday: the newest link and its set are gone, and the chain before it is whole. The state record knows.
+fn a_vault_of_yesterday(server: &impl Source) {
+    let stand = Stand::folder(1);
+    let config = stand.path("seawall.yml");
+    let text = format!(
+        "socket: {{ path: s.sock }}\ndatabases:\n  - url: '{}'\n    name: shop\n    vault: vault\n    schedule: '0 3 1 1 *'\n",
+        server.url("shop")
+    );
+    fs::write(&config, text).unwrap();
+    let by_name = |args: &[&str]| stand.seawall(&[args, &["--config", "seawall.yml"]].concat());
+    let mut process = seawall_tests::Process::spawn("seawall", stand.command().args(["replicate", "--config", "seawall.yml"]));
+    let synced = || {
+        seawall_tests::wait::until("a backup", seawall_tests::wait::SOON * 2, || {
+            (by_name(&["sync", "shop", "--wait"]).code() == 0).then_some(())
+        });
+    };
+    synced();
+    super::copy_folder(&stand.path("vault"), &stand.path("yesterday"));
+    server.run("shop", "INSERT INTO t VALUES (3, 'three')");
+    synced();
+    super::copy_folder(&stand.path("yesterday"), &stand.path("vault"));
+    eprintln!("{}\n{}\n{}", by_name(&["status", "--json"]), by_name(&["timeline", "shop"]), by_name(&["verify", "shop"]));
+    let told = by_name(&["verify", "shop", "--json"]);
+    assert!(told.code() == 1, "the newest backup is gone, and nothing is said: {told}");
+    process.stop();
+}
+
+#[test]
+fn postgres_a_vault_of_yesterday_is_told() {
+    a_vault_of_yesterday(&shop_on_postgres());
+}
