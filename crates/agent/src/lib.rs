@@ -36,7 +36,9 @@ pub use process::signals::{Signals, Stop};
 pub use process::{Also, Outcome};
 pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
 pub use seawall_engines::catalog;
-pub use seawall_engines::proofs::{MOST_MOMENTS, ProofOrder, Proofs, Recorded, TOO_LONG, first_fault, sets};
+pub use seawall_engines::proofs::{
+    MOST_MOMENTS, ProofOrder, Proofs, Recorded, TOO_LONG, beyond, first_fault, sets, standing,
+};
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};
 pub use seawall_engines::{

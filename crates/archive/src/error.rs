@@ -77,6 +77,16 @@ pub enum Error {
         /// The link's number.
         number: u64,
     },
+    /// The newest links of the chain are gone.
+    #[error("{vault}: the newest links of the chain are gone: it had {known}")]
+    Lost {
+        /// The vault.
+        vault: String,
+        /// The newest link before.
+        known: u64,
+        /// The newest set that was told to be protected.
+        newest: Option<String>,
+    },
     /// The set has more chunks than chunk names can number.
     #[error("{id}: the set has more chunks than its names can number")]
     TooLarge {
@@ -191,6 +201,16 @@ impl From<Error> for Failure {
                 object,
                 format!("the link {number} is not missing, or it is known already that it is"),
                 "give the numbers that `seawall verify` names as archive.missing-link",
+            ),
+            Error::Lost { vault, known, newest } => Failure::new(
+                Kind::Corrupt,
+                "archive.lost",
+                vault,
+                format!(
+                    "the newest links of the chain are gone: it had {known}, and the newest backup was {}",
+                    newest.as_deref().unwrap_or("unknown")
+                ),
+                "find out who deleted objects, or put an older copy of the vault in its place; `seawall backup` makes a backup now",
             ),
             Error::TooLarge { id } => Failure::new(
                 Kind::Refused,

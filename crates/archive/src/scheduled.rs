@@ -1,7 +1,7 @@
 //! A source of a server as an engine: backups by a schedule, retention behind each.
 //!
-//! Between two backups there is one timer and no request. A backup that was missed, because no process ran
-//! or because it failed, is made as soon as it can be.
+//! Between two backups there is one timer, and one listing of the chain an hour: what was backed up may be gone. A backup that was
+//! missed, because no process ran or because it failed, is made as soon as it can be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use crate::server::{BackUp, Dumped};
 use crate::{Error, Schedule, Sets, point, retry_after};
 
-/// The longest sleep: a clock that was set is noticed after this time.
+/// The longest sleep: a clock that was set, and a backup that is gone, are noticed after this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
 /// A source that is backed up by a schedule, with its vault.
@@ -50,6 +50,10 @@ struct State {
     error: Option<LastError>,
     /// The last error of retention.
     upkeep: Option<LastError>,
+    /// The newest link of the chain that this process knows of.
+    link: u64,
+    /// The loss of links, until [`is_over`].
+    lost: Option<LastError>,
     /// Backups that were begun, and that came to an end of either kind.
     rounds: (u64, u64),
 }
@@ -123,7 +127,7 @@ impl Scheduled {
                 biased;
                 () = shutdown.graceful() => return Ok(()),
                 () = self.hurry.notified() => due = self.clock.now(),
-                () = sleep(next.since(now).min(LONGEST_SLEEP)), if next > now => continue,
+                () = sleep(next.since(now).min(LONGEST_SLEEP)), if next > now => {}
                 () = std::future::ready(()), if next <= now => {}
             }
             // What is dropped here counts for nothing, and is deleted later.
@@ -131,15 +135,43 @@ impl Scheduled {
                 biased;
                 () = shutdown.graceful() => return Ok(()),
                 () = async {
-                    if due <= self.clock.now() {
+                    let told = self.state.borrow().newest.clone();
+                    self.look(told.clone(), false).await;
+                    let now = self.clock.now();
+                    if due <= now {
                         due = self.round(&mut failures).await;
+                        self.look(told, failures == 0).await;
                         upkeep_at = Some(self.clock.now());
-                    } else {
+                    } else if upkeep_at.is_some_and(|upkeep| upkeep <= now) {
                         upkeep_at = self.clean().await;
                     }
                 } => {}
             }
         }
+    }
+
+    /// Looks whether the newest link is still in the vault, by one listing. `told` is what was told to be protected, and `made` is
+    /// whether a backup was made since the last look. What can't be listed now, the next look tells.
+    async fn look(&self, told: Option<Point>, made: bool) {
+        let Ok(found) = self.sets.newest_link().await else { return };
+        let (known, now) = (self.state.borrow().link, self.clock.now());
+        if !is_lost(known, found, made) {
+            self.state.send_modify(|state| {
+                state.link = found;
+                state.lost.take_if(|lost| is_over(lost, state.newest.as_ref(), now));
+            });
+            return;
+        }
+        // What is protected is what the vault has now.
+        let Ok(newest) = self.sets.newest().await else { return };
+        let vault = self.sets.vault().url().to_owned();
+        let failure = Failure::from(Error::Lost { vault, known, newest: told.map(|point| point.position) });
+        tracing::error!(database = self.name, code = failure.code, next = failure.next, "{failure}");
+        let lost = LastError::new(&failure, now);
+        self.state.send_modify(|state| {
+            (state.link, state.newest) = (found, newest.map(|(_, point)| point));
+            state.lost = Some(lost);
+        });
     }
 
     /// When the first backup is due.
@@ -275,7 +307,7 @@ impl Scheduled {
             alarms: Vec::new(),
             silenced_until: None,
             progress: self.gauge.now(),
-            error: state.error.clone().or_else(|| state.upkeep.clone()),
+            error: state.error.clone().or_else(|| state.lost.clone()).or_else(|| state.upkeep.clone()),
             upkeep: state.upkeep.clone(),
             at: now,
         }
@@ -291,6 +323,16 @@ impl Scheduled {
             next,
         )
     }
+}
+
+/// Whether links are gone: the chain ends at link `found`, and it had `known` links before, and one more if a backup was `made` since.
+fn is_lost(known: u64, found: u64, made: bool) -> bool {
+    found < known.saturating_add(u64::from(made))
+}
+
+/// Whether a loss needn't be told any more: it was told for an hour, and a backup was made since.
+fn is_over(lost: &LastError, newest: Option<&Point>, now: Moment) -> bool {
+    now.since(lost.at) >= LONGEST_SLEEP && newest.is_some_and(|newest| newest.moment > lost.at)
 }
 
 /// Nothing runs any more, however the protection ended.
@@ -412,5 +454,46 @@ impl Files for Scheduled {
 
     fn standby(&self) -> Option<&dyn Standby> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_links_are_lost() {
+        for (known, found, made, expected) in [
+            (0, 0, false, false),
+            (0, 1, true, false),
+            (3, 3, false, false),
+            // Another process backs up too.
+            (3, 5, false, false),
+            (3, 5, true, false),
+            (3, 2, false, true),
+            (3, 0, false, true),
+            // The backup took the number of a link that is gone.
+            (3, 3, true, true),
+            (3, 2, true, true),
+        ] {
+            assert_eq!(is_lost(known, found, made), expected, "{known} {found} {made}");
+        }
+    }
+
+    #[test]
+    fn when_a_loss_is_over() {
+        let at = |seconds: i64| Moment::from_millis(seconds * 1000);
+        let failure = Failure::new(Kind::Corrupt, "archive.lost", "v", "c", "n");
+        let lost = LastError::new(&failure, at(100));
+        let point = |seconds| Point { position: "set".into(), moment: at(seconds) };
+        for (newest, now, expected) in [
+            (None, 9000, false),
+            (Some(point(99)), 9000, false),
+            (Some(point(101)), 101, false),
+            (Some(point(101)), 3699, false),
+            (Some(point(101)), 3700, true),
+        ] {
+            assert_eq!(is_over(&lost, newest.as_ref(), at(now)), expected, "{newest:?} {now}");
+        }
     }
 }

@@ -3,9 +3,11 @@
 use seawall_core::LastError;
 
 /// Errors with which captures go on, while the vault lacks something or another writer is in the way there.
-const UNSAFE: [&str; 7] = [
+const UNSAFE: [&str; 9] = [
+    "archive.lost",
     "lmdb.lost",
     "lmdb.two-writers",
+    "proof.beyond",
     "sqlite.lost",
     "sqlite.mixed",
     "sqlite.stray",
@@ -64,6 +66,8 @@ mod tests {
             ("sqlite.damaged-wal", false, false),
             ("sqlite.disk-full", false, true),
             ("lmdb.lost", true, false),
+            ("archive.lost", true, false),
+            ("proof.beyond", true, false),
             ("lmdb.disk-full", false, true),
             ("vault.vanished", true, false),
             ("vault.full", false, false),

@@ -81,7 +81,8 @@ fn a_restore_by_name_from_an_old_listing_is_refused_on_s3() {
     app.commit(20);
     stand.seawall(&["replicate", "--once", "--config", "seawall.yml"]).ok();
     proxy.freeze(server(&stand));
-    let mut process = seawall_tests::Process::spawn("seawall", stand.command().args(["replicate", "--config", "seawall.yml"]));
+    let mut process =
+        seawall_tests::Process::spawn("seawall", stand.command().args(["replicate", "--config", "seawall.yml"]));
     stand.until_protected(&mut process);
     app.commit(5);
     let before = stand.place.newest();

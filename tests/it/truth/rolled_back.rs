@@ -54,7 +54,9 @@ fn a_vault_that_becomes_an_older_copy_under_a_process_is_told_and_begun_anew() {
         sync(&stand).ok();
     }
     // In place: the folder stays the same one, as when a disk is restored from its own snapshot.
-    for (level, yesterday) in [0, 9].map(|level| (stand.place.level(level), stand.path(&format!("yesterday/ltx/{level}")))) {
+    for (level, yesterday) in
+        [0, 9].map(|level| (stand.place.level(level), stand.path(&format!("yesterday/ltx/{level}"))))
+    {
         for entry in fs::read_dir(&level).unwrap().flatten() {
             if !yesterday.join(entry.file_name()).exists() {
                 fs::remove_file(entry.path()).unwrap();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use seawall_tests::{Output, Stand};
+use seawall_tests::{Output, Process, Stand, wait};
 use serde_json::Value;
 
 use crate::{mysql, postgres};
@@ -15,6 +15,8 @@ trait Source {
     /// Number of rows and a sum of them.
     fn content(&self, database: &str) -> String;
     fn recreate(&self, database: &str);
+    /// Whether a database that is there has no table.
+    fn is_empty(&self, database: &str) -> bool;
 }
 
 const ROWS: &str = "CREATE TABLE t (a int PRIMARY KEY, b varchar(40)); INSERT INTO t VALUES (1, 'one'), (2, 'two')";
@@ -33,6 +35,9 @@ impl Source for postgres::server::Server {
         self.sql("postgres", &format!("DROP DATABASE IF EXISTS {database}"));
         self.sql("postgres", &format!("CREATE DATABASE {database}"));
     }
+    fn is_empty(&self, database: &str) -> bool {
+        self.sql(database, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == "0"
+    }
 }
 
 impl Source for mysql::server::Server {
@@ -47,6 +52,10 @@ impl Source for mysql::server::Server {
     }
     fn recreate(&self, database: &str) {
         self.sql(&format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}"));
+    }
+    fn is_empty(&self, database: &str) -> bool {
+        let sql = format!("SELECT count(*) FROM information_schema.tables WHERE table_schema = '{database}'");
+        self.sql(&sql).trim() == "0"
     }
 }
 
@@ -71,8 +80,13 @@ fn backup(stand: &Stand, source: &impl Source, database: &str, name: &str) -> St
     made["id"].as_str().unwrap().to_owned()
 }
 
-fn chunk(stand: &Stand, vault: &str, id: &str) -> PathBuf {
-    stand.path(vault).join("sets").join(id).join("00000000.zst")
+/// An object of equal name in two sets, whose bytes differ.
+fn differing(stand: &Stand, [one, other]: [&str; 2]) -> [PathBuf; 2] {
+    let names = fs::read_dir(stand.path("vault/sets").join(one)).unwrap().map(|entry| entry.unwrap().file_name());
+    let both = |name| [one, other].map(|id| stand.path("vault/sets").join(id).join(&name));
+    let differ = |[one, other]: &[PathBuf; 2]| fs::read(one).ok() != fs::read(other).ok() && other.exists();
+    let chunks = names.filter(|name| name.to_string_lossy().ends_with(".zst"));
+    chunks.map(both).find(differ).expect("chunks that differ")
 }
 
 fn link(stand: &Stand, vault: &str, number: u32) -> PathBuf {
@@ -106,9 +120,9 @@ fn an_exchanged_chunk(server: &impl Source) {
     let content = server.content("shop");
     server.run("shop", "UPDATE t SET b = 'eno' WHERE a = 1");
     let second = backup(&stand, server, "shop", "vault");
-    let place = chunk(&stand, "vault", &second);
+    let [from, place] = differing(&stand, [&first, &second]);
     let whole = fs::read(&place).unwrap();
-    fs::copy(chunk(&stand, "vault", &first), &place).unwrap();
+    fs::copy(from, &place).unwrap();
     let (found, named) = verify(&stand, "vault");
     assert!(found.code() == 1 && named.iter().any(|(_, object)| object.contains(&second)), "{found}");
     assert!(!named.iter().any(|(_, object)| object.contains(&first)), "only one set is touched: {found}");
@@ -211,8 +225,8 @@ fn an_empty_source(server: &impl Source) {
     let vault = vault.to_str().unwrap();
     let made = stand.seawall(&["backup", &server.url("shop"), vault, "--json"]).ok().json();
     assert_eq!(made["totals"]["rows"], 0, "{made}");
-    let timeline = stand.seawall(&["timeline", vault]).ok();
-    assert!(timeline.stdout.contains("0 rows") || timeline.stdout.contains("0 tables"), "{timeline}");
+    restore(&stand, server, "vault", &["--clean"]).ok();
+    assert!(server.is_empty("copy"), "the newest backup has what its source had: nothing");
     comes_back(&stand, server, &first, &content);
 }
 
@@ -226,34 +240,46 @@ fn mysql_a_source_that_was_made_anew_and_empty_is_shown_as_empty() {
     an_empty_source(&shop_on_mariadb());
 }
 
-/// A vault of yesterday: the newest link and its set are gone, and the chain before it is whole. The state record knows.
+/// A vault of yesterday: the newest link and its set are gone, and the chain before it is whole. The running process knows.
 fn a_vault_of_yesterday(server: &impl Source) {
     let stand = Stand::folder(1);
-    let config = stand.path("seawall.yml");
     let text = format!(
         "socket: {{ path: s.sock }}\ndatabases:\n  - url: '{}'\n    name: shop\n    vault: vault\n    schedule: '0 3 1 1 *'\n",
         server.url("shop")
     );
-    fs::write(&config, text).unwrap();
+    fs::write(stand.path("seawall.yml"), text).unwrap();
     let by_name = |args: &[&str]| stand.seawall(&[args, &["--config", "seawall.yml"]].concat());
-    let mut process = seawall_tests::Process::spawn("seawall", stand.command().args(["replicate", "--config", "seawall.yml"]));
+    let mut process = Process::spawn("seawall", stand.command().args(["replicate", "--config", "seawall.yml"]));
     let synced = || {
-        seawall_tests::wait::until("a backup", seawall_tests::wait::SOON * 2, || {
-            (by_name(&["sync", "shop", "--wait"]).code() == 0).then_some(())
-        });
+        wait::until("a backup", wait::SOON * 2, || (by_name(&["sync", "shop", "--wait"]).code() == 0).then_some(()));
     };
+    let status = || by_name(&["status", "--json"]).json()[0].clone();
     synced();
     super::copy_folder(&stand.path("vault"), &stand.path("yesterday"));
     server.run("shop", "INSERT INTO t VALUES (3, 'three')");
     synced();
+    let gone = status()["protected"]["position"].as_str().unwrap().to_owned();
     super::copy_folder(&stand.path("yesterday"), &stand.path("vault"));
-    eprintln!("{}\n{}\n{}", by_name(&["status", "--json"]), by_name(&["timeline", "shop"]), by_name(&["verify", "shop"]));
-    let told = by_name(&["verify", "shop", "--json"]);
-    assert!(told.code() == 1, "the newest backup is gone, and nothing is said: {told}");
-    process.stop();
+    server.run("shop", "INSERT INTO t VALUES (4, 'four')");
+    synced();
+    let told = status();
+    assert_eq!((&told["error"]["code"], &told["phase"]), (&"archive.lost".into(), &"protecting".into()), "{told:#}");
+    assert!(told["error"]["message"].as_str().unwrap().contains(&gone), "{told:#}");
+    assert_eq!(told["alarms"][0]["code"], "alarm.unsafe", "{told:#}");
+    by_name(&["status", "--check"]).exits(1);
+    // What it says is protected now is.
+    let newest = told["protected"]["position"].as_str().unwrap().to_owned();
+    comes_back(&stand, server, &newest, &server.content("shop"));
+    verify(&stand, "vault").0.ok();
+    process.stop().ok();
 }
 
 #[test]
 fn postgres_a_vault_of_yesterday_is_told() {
     a_vault_of_yesterday(&shop_on_postgres());
+}
+
+#[test]
+fn mysql_a_vault_of_yesterday_is_told() {
+    a_vault_of_yesterday(&shop_on_mariadb());
 }

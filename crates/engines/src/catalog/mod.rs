@@ -16,7 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_archive::Link;
-use seawall_core::{Alarm, Clock as _, Description, Failure, Level, Moment, Phase, Point, Proof, Status, SystemClock};
+use seawall_core::{
+    Alarm, Clock as _, Description, Failure, LastError, Level, Moment, Phase, Point, Proof, Status, SystemClock,
+};
 use seawall_vault::{Access, ObjectKey, Prefix, VaultUrl};
 use serde::Serialize;
 
@@ -25,7 +27,7 @@ use self::names::named;
 use self::tally::{Form, Tally};
 use crate::alarms::{Facts, Keeper, Limits, Local, alarms};
 use crate::open::Opener;
-use crate::proofs::{Proofs, standing};
+use crate::proofs::{Proofs, beyond, standing};
 
 /// Databases whose objects are read at once.
 const AT_ONCE: usize = 16;
@@ -37,7 +39,7 @@ const EARLIER: usize = 8;
 const MOST_OF_LINK: u64 = 1 << 20;
 
 /// Alarms that a vault alone can tell. The others are about a process or a machine, of which a vault knows nothing.
-const TOLD: [&str; 2] = ["alarm.backup-overdue", "alarm.proof-failed"];
+const TOLD: [&str; 3] = ["alarm.backup-overdue", "alarm.proof-failed", "alarm.unsafe"];
 
 /// One database, as its vault tells of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -252,9 +254,11 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
 /// The row with its alarms. They come from the function that judges everywhere; a vault tells few of its facts.
 fn judged(mut row: Row, now: Moment) -> Row {
     let described = Description { name: row.name.clone(), engine: row.engine, source: None, vault: row.vault.clone() };
+    let beyond = row.proof.as_ref().and_then(|proof| beyond(proof, row.newest.as_ref(), now, &row.vault));
     let status = Status {
         protected: row.newest.clone(),
         proof: row.proof.clone(),
+        error: beyond.map(|failure| LastError::new(&failure, now)),
         lag_ms: row.due.map_or(0, |due| u64::try_from(now.since(due).as_millis()).unwrap_or(u64::MAX)),
         ..Status::new(described, Phase::Protecting, now)
     };

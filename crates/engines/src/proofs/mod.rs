@@ -2,8 +2,9 @@
 //!
 //! `settings` reads the section `prove` of a configuration. `due` decides when a proof is due, and `moments` which moments it restores.
 //! `order` makes a proof, with the engine of a file, or by `sets` for a server. `records` keeps what came of it, in the form that
-//! `record` reads and writes. `by_schedule` is all of that for a database of a configuration.
+//! `record` reads and writes. `beyond` decides whether a record names more than the vault holds. `by_schedule` is all of that for a database of a configuration.
 
+mod beyond;
 mod by_schedule;
 mod compared;
 mod due;
@@ -15,6 +16,7 @@ pub mod sets;
 mod settings;
 
 pub(crate) use self::record::moment_of;
+pub use beyond::beyond;
 pub use by_schedule::Made;
 pub use due::{Last, TOO_LONG, due, standing, successor_due};
 pub use order::{ProofOrder, SCRATCH, first_fault};

@@ -223,7 +223,12 @@ impl Session {
                 Err(error) if error.is_bad_snapshot() => {
                     let (key, cause) = (next.key.clone(), error.to_string());
                     let code = Failure::from(error).code;
-                    tracing::warn!(object = key, code, cause, "the snapshot is left out; the one before it serves");
+                    tracing::warn!(
+                        object = key,
+                        code,
+                        cause,
+                        "the snapshot is left out; an earlier one of its instance serves, if there is one"
+                    );
                     self.status.send_modify(|status| drop(status.damaged.insert(key, cause.clone())));
                     self.report.damaged.insert(next.key.clone(), cause);
                     self.damaged.insert(next.key);

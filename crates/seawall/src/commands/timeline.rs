@@ -1,7 +1,7 @@
 //! `seawall timeline`: shows the points that can be restored.
 
-use seawall_agent::Proofs;
-use seawall_core::{Failure, Kind, Timeline, When};
+use seawall_agent::{Proofs, beyond, standing};
+use seawall_core::{Clock as _, Failure, Kind, SystemClock, Timeline, When};
 use serde_json::json;
 
 use crate::arguments::SourceArguments;
@@ -20,9 +20,13 @@ pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Fa
     let (told, vault, timeline) = runtime::run(async {
         let (source, told) = source.newest(&opener, &When::Latest).await?;
         let (vault, engine) = source.open_with_vault(&opener).await?;
+        let listed = SystemClock.now();
         let timeline = engine.history().timeline().await?;
         let described = engine.describe();
-        let recorded = Proofs::of(vault, &described).newest(PROOFS).await?;
+        let mut recorded = Proofs::of(vault, &described).newest(PROOFS).await?;
+        let gone =
+            standing(&recorded.proofs).and_then(|proof| beyond(proof, timeline.newest(), listed, &described.vault));
+        recorded.doubts.extend(gone.map(|failure| format!("{} [{}]", failure.cause, failure.code)));
         let timeline = Timeline { proofs: recorded.proofs, doubts: recorded.doubts, ..timeline };
         Ok::<_, Failure>((told, described.vault, timeline))
     })?;

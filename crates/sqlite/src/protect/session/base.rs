@@ -53,7 +53,9 @@ impl Session<'_> {
         why: Break,
         before: Option<Tag>,
     ) -> Result<(), Error> {
-        if matches!(why, Break::Overwritten | Break::Written) && self.on_source(|source| Ok(source.has_deleted_wal(TO_BE_SURE))).await? {
+        if matches!(why, Break::Overwritten | Break::Written)
+            && self.on_source(|source| Ok(source.has_deleted_wal(TO_BE_SURE))).await?
+        {
             // A program copies its own WAL into the file, and no lock of ours prevents that. So no base would be consistent.
             return Err(Error::DeletedWal { path: self.database.place()?.0 });
         }

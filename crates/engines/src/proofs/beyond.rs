@@ -1,0 +1,101 @@
+//! Does a record of a proof name a point that the vault doesn't reach any more?
+//!
+//! A good proof restored its point from this vault. If the vault ends before that point, then objects that a restore could use are
+//! gone, or the record is one of another database. In both cases a reader must not take the proof for one of what is left.
+
+use std::time::Duration;
+
+use seawall_core::{Failure, Kind, Moment, Point, Proof};
+
+/// How far the moments of one point may differ: some stores tell times in whole seconds.
+const ROUNDED: Duration = Duration::from_secs(2);
+
+/// The failure of a vault whose newest point is older than the one that a proof restored. `listed` is when the vault was listed: a
+/// later proof may have restored a point that the listing lacks.
+pub fn beyond(proof: &Proof, newest: Option<&Point>, listed: Moment, vault: &str) -> Option<Failure> {
+    let proved = proof.point.as_ref()?;
+    if !proof.holds() || proof.at > listed || newest.is_some_and(|newest| !is_after(proved, newest)) {
+        return None;
+    }
+    let ends = newest.map_or_else(
+        || "the vault has no point".to_owned(),
+        |newest| format!("the vault ends at {} ({})", newest.moment, newest.position),
+    );
+    let cause = format!(
+        "a proof of {} restored {} ({}), and {ends}: what came after that is gone, or the record is of another database",
+        proof.at, proved.moment, proved.position
+    );
+    let next =
+        "find out who deleted objects; `seawall verify` reads what is left, and a new proof shows what can be restored";
+    Some(Failure::new(Kind::Corrupt, "proof.beyond", vault, cause, next))
+}
+
+/// Whether a point is later than another one. TXIDs are exact, and moments are not.
+fn is_after(point: &Point, other: &Point) -> bool {
+    let is_txid = |point: &Point| point.position.len() == 16 && point.position.bytes().all(|b| b.is_ascii_hexdigit());
+    if is_txid(point) && is_txid(other) {
+        return point.position > other.position;
+    }
+    point.position != other.position && point.moment.since(other.moment) > ROUNDED
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::{Fault, Level};
+
+    use super::*;
+
+    const LISTED: Moment = Moment::from_millis(99_000);
+
+    fn point(position: &str, seconds: i64) -> Point {
+        Point { position: position.into(), moment: Moment::from_millis(seconds * 1000) }
+    }
+
+    fn proof(point: Option<Point>) -> Proof {
+        Proof {
+            database: "app".into(),
+            engine: "sqlite".into(),
+            at: Moment::from_millis(99_000),
+            point,
+            level: Level::Engine,
+            restore_ms: 0,
+            duration_ms: 0,
+            objects: 0,
+            read_bytes: 0,
+            fresh_bytes: 0,
+            restored_bytes: 0,
+            moments: Vec::new(),
+            faults: Vec::new(),
+            doubts: Vec::new(),
+            inconclusive: false,
+            host: "h".into(),
+        }
+    }
+
+    #[test]
+    fn which_proofs_reach_beyond_the_vault() {
+        let txid = |number: u64, seconds| point(&format!("{number:016x}"), seconds);
+        for (proved, newest, expected) in [
+            (None, None, false),
+            (Some(txid(3, 30)), None, true),
+            (Some(txid(3, 30)), Some(txid(3, 30)), false),
+            (Some(txid(3, 30)), Some(txid(9, 90)), false),
+            (Some(txid(3, 30)), Some(txid(2, 29)), true),
+            // A copied vault: the store tells when it was copied.
+            (Some(txid(3, 30)), Some(txid(2, 9000)), true),
+            (Some(txid(3, 30)), Some(txid(3, 20)), false),
+            // Sets and snapshots: by their moments.
+            (Some(point("set-b", 30)), Some(point("set-a", 20)), true),
+            (Some(point("set-b", 30)), Some(point("set-c", 29)), false),
+            (Some(point("set-b", 30)), Some(point("set-b", 20)), false),
+        ] {
+            let found = beyond(&proof(proved.clone()), newest.as_ref(), LISTED, "v").is_some();
+            assert_eq!(found, expected, "{proved:?} {newest:?}");
+        }
+        let fault = Fault { code: "c".into(), object: "o".into(), cause: "it is damaged".into() };
+        let failed = Proof { faults: vec![fault], ..proof(Some(txid(3, 30))) };
+        assert!(beyond(&failed, None, LISTED, "v").is_none(), "a failed proof restored nothing");
+        let earlier = Moment::from_millis(98_999);
+        assert!(beyond(&proof(Some(txid(3, 30))), None, earlier, "v").is_none(), "it was made after the listing");
+    }
+}
