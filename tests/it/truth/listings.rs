@@ -38,9 +38,8 @@ fn a_start_with_a_listing_of_yesterday_neither_claims_nor_overwrites_on_s3() {
     for _ in 0..2 {
         let committed = app.commit(5);
         let _told_or_not = once(&stand, &url);
-        let told = once(&stand, &url);
-        eprintln!("{told}");
-        if told.code() == 0 {
+        // A refusal is honest too. Success means that the commits are in the vault.
+        if once(&stand, &url).code() == 0 {
             nothing_is_lost(&stand, committed);
         }
     }

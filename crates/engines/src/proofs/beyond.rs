@@ -30,13 +30,15 @@ pub fn beyond(proof: &Proof, newest: Option<&Point>, listed: Moment, vault: &str
     Some(Failure::new(Kind::Corrupt, "proof.beyond", vault, cause, next))
 }
 
-/// Whether a point is later than another one. TXIDs are exact, and moments are not.
+/// Whether a point is later than another one. TXIDs and the names of sets have an order of their own; moments may be rounded.
 fn is_after(point: &Point, other: &Point) -> bool {
-    let is_txid = |point: &Point| point.position.len() == 16 && point.position.bytes().all(|b| b.is_ascii_hexdigit());
-    if is_txid(point) && is_txid(other) {
-        return point.position > other.position;
+    let is_txid = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_set = |text: &str| text.len() == 28 && text.as_bytes()[8] == b'T' && text.as_bytes()[18] == b'Z';
+    let (one, two) = (point.position.as_str(), other.position.as_str());
+    if is_txid(one) && is_txid(two) || is_set(one) && is_set(two) {
+        return one > two;
     }
-    point.position != other.position && point.moment.since(other.moment) > ROUNDED
+    one != two && point.moment.since(other.moment) > ROUNDED
 }
 
 #[cfg(test)]
@@ -45,6 +47,7 @@ mod tests {
 
     use super::*;
 
+    const SETS: [&str; 2] = ["20261126T220418607Z-42d5573b", "20261126T230418607Z-00000001"];
     const LISTED: Moment = Moment::from_millis(99_000);
 
     fn point(position: &str, seconds: i64) -> Point {
@@ -84,10 +87,14 @@ mod tests {
             // A copied vault: the store tells when it was copied.
             (Some(txid(3, 30)), Some(txid(2, 9000)), true),
             (Some(txid(3, 30)), Some(txid(3, 20)), false),
-            // Sets and snapshots: by their moments.
-            (Some(point("set-b", 30)), Some(point("set-a", 20)), true),
-            (Some(point("set-b", 30)), Some(point("set-c", 29)), false),
-            (Some(point("set-b", 30)), Some(point("set-b", 20)), false),
+            // Snapshots: by their moments.
+            (Some(point("shard__b", 30)), Some(point("a", 20)), true),
+            (Some(point("shard__b", 30)), Some(point("a", 29)), false),
+            (Some(point("a", 30)), Some(point("a", 20)), false),
+            // Sets: the catalog knows when they began, and a proof when they were consistent.
+            (Some(point(SETS[1], 9000)), Some(point(SETS[1], 30)), false),
+            (Some(point(SETS[0], 9000)), Some(point(SETS[1], 30)), false),
+            (Some(point(SETS[1], 30)), Some(point(SETS[0], 29)), true),
         ] {
             let found = beyond(&proof(proved.clone()), newest.as_ref(), LISTED, "v").is_some();
             assert_eq!(found, expected, "{proved:?} {newest:?}");
