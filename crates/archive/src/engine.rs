@@ -1,5 +1,5 @@
 //! An engine of servers behind the traits that the agent and the commands know. An engine says how it makes, restores, proves and
-//! opens a set; what wraps these four calls is the same for each.
+//! opens a set, and what a backup of a source lacks; what wraps these five calls is the same for each.
 
 use std::fmt::{Debug, Display};
 use std::sync::Arc;
@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use seawall_core::{Failure, Progress, When};
 use seawall_vault::Vault;
 
-use crate::server::{BackUp, Dumped, EngineNames, Limits, Prove, Proved, RestoreInto, RestoreOptions, Restored};
+use crate::server::{
+    BackUp, Dumped, EngineNames, Limits, Prove, Proved, Readiness, RestoreInto, RestoreOptions, Restored,
+};
 use crate::{Opens, SetReader, World};
 
 /// A kind of database servers.
@@ -51,6 +53,13 @@ pub trait ServerEngine: Debug + Clone + Copy + Send + Sync + 'static {
 
     /// Opens a set as a restore does, without a server.
     async fn open(reader: Arc<SetReader>) -> Result<(), Failure>;
+
+    /// Makes the checks that a backup makes before it reads a row, and looks for the programs of a backup and a proof.
+    /// Changes nothing.
+    ///
+    /// # Errors
+    /// When the server can't be reached, or no backup of its version can be made.
+    async fn examine(target: &Self::Target, options: &Self::DumpOptions, world: &World) -> Result<Readiness, Failure>;
 }
 
 /// How to prove a set.

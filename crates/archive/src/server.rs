@@ -127,6 +127,19 @@ pub struct AsText {
     pub r#type: String,
 }
 
+/// What a backup and a proof of a source need, and whether this machine and the source's user have it.
+#[derive(Debug, Clone)]
+pub struct Readiness {
+    /// The server, as people name it: `PostgreSQL 15`.
+    pub server: String,
+    /// Why a backup would be refused before it reads a row; empty if nothing is known that refuses it.
+    pub refusals: Vec<Failure>,
+    /// The vendor's program that a backup runs, with its version, or why there is none; `None` if it runs none.
+    pub tool: Option<Result<String, Failure>>,
+    /// The server that a proof starts on this machine, with its version, or why there is none.
+    pub proof: Result<String, Failure>,
+}
+
 /// How to restore.
 #[derive(Debug, Clone)]
 pub struct RestoreOptions {

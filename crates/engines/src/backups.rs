@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seawall_archive::server::{BackUp, Dumped, EngineNames, Limits};
-use seawall_archive::{Codec, RetentionPolicy, Schedule, Scheduled, World};
+use seawall_archive::server::{BackUp, Dumped, EngineNames, Limits, Readiness};
+use seawall_archive::{Codec, RetentionPolicy, Schedule, Scheduled, ServerEngine as _, World};
 use seawall_core::{Failure, Progress, SystemClock};
 use seawall_sqlite::Upkeep;
 use seawall_vault::{Environment, Vault};
@@ -73,6 +73,18 @@ impl ServerSource {
         match self {
             Self::Postgres(_, options) => &options.limits,
             Self::Mysql(_, options) => &options.limits,
+        }
+    }
+
+    /// What a backup of it would be refused for, and which programs are here for a backup and a proof. Changes nothing.
+    ///
+    /// # Errors
+    /// When the server can't be reached, or no backup of its version can be made.
+    pub async fn examine(&self, environment: &Environment) -> Result<Readiness, Failure> {
+        let world = World::real(environment.clone());
+        match self {
+            Self::Postgres(target, options) => seawall_postgres::Postgres::examine(target, options, &world).await,
+            Self::Mysql(target, options) => seawall_mysql::Mysql::examine(target, options, &world).await,
         }
     }
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seawall_archive::server::{Dumped, EngineNames, Proved, RestoreOptions, Restored};
+use seawall_archive::server::{Dumped, EngineNames, Proved, Readiness, RestoreOptions, Restored};
 use seawall_archive::{ServerEngine, SetReader};
 use seawall_core::{Failure, Progress};
 use seawall_vault::Vault;
 
 use crate::client::Target;
+use crate::dump::ready;
 use crate::names::NAMES;
 use crate::set;
 use crate::{DumpOptions, ProveOptions, World, dump, prove, restore};
@@ -64,5 +65,9 @@ impl ServerEngine for Mysql {
 
     async fn open(reader: Arc<SetReader>) -> Result<(), Failure> {
         Ok(set::can_be_opened(&reader).await?)
+    }
+
+    async fn examine(target: &Target, options: &DumpOptions, world: &World) -> Result<Readiness, Failure> {
+        Ok(ready::examine(target, options, world).await?)
     }
 }

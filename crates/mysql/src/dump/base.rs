@@ -114,8 +114,8 @@ async fn make_set(
 }
 
 /// What is known of the server before anything is read.
-struct Source {
-    facts: Facts,
+pub(super) struct Source {
+    pub(super) facts: Facts,
     account: Account,
     /// What is read.
     databases: Vec<String>,
@@ -127,6 +127,13 @@ struct Source {
 
 impl Source {
     async fn look(target: &Target, options: &DumpOptions) -> Result<Self, Error> {
+        let source = Self::ask(target, options).await?;
+        source.check_rights()?;
+        Ok(source)
+    }
+
+    /// What the server says, whatever the account may read.
+    pub(super) async fn ask(target: &Target, options: &DumpOptions) -> Result<Self, Error> {
         let whole = target.database.is_empty();
         let mut connection = Connection::open(target).await?;
         let facts = Facts::look(&mut connection).await?;
@@ -151,8 +158,13 @@ impl Source {
             databases.push(name);
         }
         connection.close().await;
-        rights::refuse(&account.name, &rights::lacks(&facts, &account, &databases, whole))?;
         Ok(Self { facts, account, databases, left_out, whole })
+    }
+
+    /// Refuses if the account lacks a right that a backup needs.
+    pub(super) fn check_rights(&self) -> Result<(), Error> {
+        let lacks = rights::lacks(&self.facts, &self.account, &self.databases, self.whole);
+        rights::refuse(&self.account.name, &lacks)
     }
 
     /// Whose sets these are. No database has an empty name, so that a whole server is nothing else.

@@ -1,7 +1,8 @@
 //! Reading rows into a set, with several connections that see one state.
 //!
 //! The room: `base` (a whole set), `ladder` (by which way do snapshots show one state?), `locks` (opens them), `blocked` (who holds up
-//! a lock?), `position` (where is that in the binary log?), `plan` (in which pieces is a table read?), `keys`, `cut` and
+//! a lock?), `position` (where is that in the binary log?), `ready` (what would
+//! refuse a backup or a proof?), `plan` (in which pieces is a table read?), `keys`, `cut` and
 //! `scale` (at which values is it cut?), `same` (was that the table of the definition?), `exchanged` (was a partition exchanged?),
 //! `script` (rows into an artefact).
 
@@ -14,6 +15,7 @@ pub(crate) mod ladder;
 pub(crate) mod locks;
 pub(crate) mod plan;
 pub(crate) mod position;
+pub(crate) mod ready;
 pub(crate) mod same;
 pub(crate) mod scale;
 pub(crate) mod script;

@@ -6,6 +6,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system and starts a server")]
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -62,10 +63,17 @@ const SETTINGS: [&str; 19] = [
 
 /// A program that is a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Program {
+pub(crate) struct Program {
     path: PathBuf,
     family: &'static str,
     version: u32,
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor, patch) = (self.version / 10_000, self.version / 100 % 100, self.version % 100);
+        write!(f, "{} of {} {major}.{minor}.{patch}", self.path.display(), self.family)
+    }
 }
 
 /// The family and version in `mariadbd  Ver 10.11.6-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)`.
@@ -176,7 +184,7 @@ fn drawn() -> Result<String, Error> {
 }
 
 /// Looks for the servers that are installed.
-async fn find(wanted: &ServerFacts, limits: &Limits, environment: &Environment) -> Result<Program, Error> {
+pub(crate) async fn find(wanted: &ServerFacts, limits: &Limits, environment: &Environment) -> Result<Program, Error> {
     let folders: Vec<PathBuf> = match &limits.bindir {
         Some(folder) => vec![folder.clone()],
         None => {
@@ -200,10 +208,7 @@ async fn find(wanted: &ServerFacts, limits: &Limits, environment: &Environment) 
     }
     let name = if wanted.family == "mariadb" { "MariaDB" } else { "MySQL" };
     let (major, minor) = (wanted.version / 10_000, wanted.version / 100 % 100);
-    let there: Vec<String> = found
-        .iter()
-        .map(|program| format!("{}: {} {}", program.path.display(), program.family, program.version))
-        .collect();
+    let there: Vec<String> = found.iter().map(Program::to_string).collect();
     Err(Error::Refused {
         code: "mysql.no-server",
         object: format!("{name} {major}.{minor}"),

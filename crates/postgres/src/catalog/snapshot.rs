@@ -70,17 +70,24 @@ async fn refuse_unlogged_of_a_standby(connection: &mut Connection, target: &Targ
     })
 }
 
+/// Refuses a database of which the role doesn't see everything, or that has more tables than can be locked. Returns its tables, by
+/// oid and name.
+pub(crate) async fn check(connection: &mut Connection, target: &Target) -> Result<Vec<(u64, String)>, Error> {
+    rights::check(connection).await?;
+    refuse_unlogged_of_a_standby(connection, target).await?;
+    let names = inventory::names(connection).await?;
+    // One lock for each table; the locks of pg_dump are on the same tables.
+    let lack = locks::lack(connection, "the backup", names.len() as u64).await?;
+    refuse(&target.to_string(), lack.as_slice())?;
+    Ok(names)
+}
+
 /// Takes a snapshot. Fails with `postgres.changing` if a table changed meanwhile. Then it can be retried.
 pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Error> {
     let mut scout = Connection::open(target).await?;
     let mut connection = Connection::open(target).await?;
     prepare(&mut connection).await?;
-    rights::check(&mut scout).await?;
-    refuse_unlogged_of_a_standby(&mut scout, target).await?;
-    let names = inventory::names(&mut scout).await?;
-    // One lock for each table; the locks of pg_dump are on the same tables.
-    let lack = locks::lack(&mut scout, "the backup", names.len() as u64).await?;
-    refuse(&target.to_string(), lack.as_slice())?;
+    let names = check(&mut scout, target).await?;
     scout.close().await;
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
     for some in names.chunks(AT_ONCE) {

@@ -118,40 +118,15 @@ struct Source {
 
 impl Source {
     async fn look(target: &Target, options: &DumpOptions, world: &World) -> Result<Self, Error> {
-        let whole = target.database.is_empty();
-        let mut connection = match whole {
-            true => globals::connect(target).await?,
-            false => Connection::open(target).await?,
-        };
+        let mut connection = connect(target).await?;
         let version = connection.version;
-        if version < OLDEST {
-            return Err(too_old(target, version));
-        }
         let pg_dump = tools::find("pg_dump", version / 10_000, &options.limits, &world.environment).await?;
         let row = connection
-            .one(
-                "SELECT system_identifier, pg_catalog.pg_is_in_recovery(), pg_catalog.current_database() \
-                  FROM pg_catalog.pg_control_system()",
-            )
+            .one("SELECT system_identifier, pg_catalog.pg_is_in_recovery() FROM pg_catalog.pg_control_system()")
             .await?;
-        let Databases { read: mut databases, mut left_out } = match whole {
-            true => globals::databases(&mut connection, &options.excluded).await?,
-            false => Databases { read: vec![row.text(2).to_owned()], left_out: Vec::new() },
-        };
-        connection.close().await;
-        if whole {
-            for database in std::mem::take(&mut databases) {
-                let is_proofs = ProofName::of(&database).is_some();
-                if is_proofs || journal::is_unfinished(&target.with_database(&database)).await? {
-                    &mut left_out
-                } else {
-                    &mut databases
-                }
-                .push(database);
-            }
-        }
-        left_out.sort();
+        let Databases { read: databases, left_out } = databases(connection, target, options).await?;
         let system_identifier = row.text(0).to_owned();
+        let whole = target.database.is_empty();
         Ok(Self { version, system_identifier, standby: row.flag(1), databases, left_out, whole, pg_dump })
     }
 
@@ -161,6 +136,41 @@ impl Source {
         let identity = format!("{}/{database}", self.system_identifier);
         sample.map_or(identity.clone(), |sample| sample.identity(&identity))
     }
+}
+
+/// Connects to the database that `target` names, or to any of a whole server. A server that is too old is refused.
+pub(super) async fn connect(target: &Target) -> Result<Connection, Error> {
+    let connection = match target.database.is_empty() {
+        true => globals::connect(target).await?,
+        false => Connection::open(target).await?,
+    };
+    if connection.version < OLDEST {
+        return Err(too_old(target, connection.version));
+    }
+    Ok(connection)
+}
+
+/// The databases that a backup reads, and those that it leaves out because a restore that isn't done is in them, or a proof.
+pub(super) async fn databases(
+    mut connection: Connection,
+    target: &Target,
+    options: &DumpOptions,
+) -> Result<Databases, Error> {
+    if !target.database.is_empty() {
+        let name = connection.one("SELECT pg_catalog.current_database()").await?.text(0).to_owned();
+        connection.close().await;
+        return Ok(Databases { read: vec![name], left_out: Vec::new() });
+    }
+    let Databases { read: all, mut left_out } = globals::databases(&mut connection, &options.excluded).await?;
+    connection.close().await;
+    let mut read = Vec::with_capacity(all.len());
+    for database in all {
+        let is_proofs = ProofName::of(&database).is_some();
+        let is_left_out = is_proofs || journal::is_unfinished(&target.with_database(&database)).await?;
+        if is_left_out { &mut left_out } else { &mut read }.push(database);
+    }
+    left_out.sort();
+    Ok(Databases { read, left_out })
 }
 
 fn too_old(target: &Target, version: u32) -> Error {

@@ -4,10 +4,12 @@
 //! another connection couldn't lock at once: behind a waiting `ALTER` that connection would wait for the `ALTER`, and the
 //! `ALTER` for us.
 //!
-//! The room: `base` (a whole set), `plan` (in which pieces is a table read?), `too_large` (which row has no text?).
+//! The room: `base` (a whole set), `plan` (in which pieces is a table read?), `ready` (what would refuse a backup or a proof?),
+//! `too_large` (which row has no text?).
 
 pub(crate) mod base;
 pub(crate) mod plan;
+pub(crate) mod ready;
 pub(crate) mod too_large;
 
 use std::collections::VecDeque;
