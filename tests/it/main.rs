@@ -24,6 +24,7 @@ mod cli_restore;
 mod cli_stop;
 mod compare;
 mod corruption;
+mod doctor;
 mod drop_in;
 mod drop_in_socket;
 mod encryption;

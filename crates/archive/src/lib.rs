@@ -54,6 +54,7 @@ pub mod split;
 mod stages;
 mod timeline;
 mod tuples;
+mod unlinked;
 mod world;
 mod writer;
 
@@ -78,5 +79,6 @@ pub use sets::Sets;
 pub use stages::{Share, Stage, Stages};
 pub use timeline::{point, timeline};
 pub use tuples::{Step, Tuples};
+pub use unlinked::{Unlinked, unlinked};
 pub use world::World;
 pub use writer::{Facts, Lane, Mark, SetWriter};

@@ -37,13 +37,13 @@ pub struct MaintenancePass {
 
 /// The objects of one set, as they are listed.
 #[derive(Debug, Default)]
-struct Listed {
+pub(crate) struct Listed {
     /// Size of the index, if it is there.
-    index: Option<u64>,
+    pub(crate) index: Option<u64>,
     chunks: u64,
-    bytes: u64,
+    pub(crate) bytes: u64,
     /// When the store last wrote one of the objects.
-    written: Moment,
+    pub(crate) written: Moment,
 }
 
 impl Listed {
@@ -239,7 +239,7 @@ async fn delete_set(
 }
 
 /// Objects with Seawall's names below `sets/`, by set.
-async fn list(vault: &Vault) -> Result<BTreeMap<SetId, Listed>, Error> {
+pub(crate) async fn list(vault: &Vault) -> Result<BTreeMap<SetId, Listed>, Error> {
     let mut sets: BTreeMap<SetId, Listed> = BTreeMap::new();
     let mut entries = Box::pin(vault.entries(&layout::sets()?, None));
     while let Some(entry) = entries.try_next().await? {

@@ -1,5 +1,7 @@
 //! `seawall doctor`
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::SocketArguments;
@@ -14,6 +16,9 @@ pub(crate) struct DoctorArguments {
     /// Don't try the vaults out. Without this option a few small objects are written to each vault and deleted again
     #[arg(long)]
     pub(crate) no_vaults: bool,
+    /// Look at this unit of systemd. Without this option those are looked at that run `seawall replicate` with the configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) unit: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) socket: SocketArguments,
 }

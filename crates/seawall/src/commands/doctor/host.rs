@@ -166,6 +166,14 @@ pub(super) fn readers(file: &Path) -> Option<Finding> {
     Some(of_readers(file, mode, has_secret(&text)))
 }
 
+/// Who may read a file of environment variables; `None` if it can't be read, which is told elsewhere.
+pub(super) fn readers_of_variables(file: &Path) -> Option<Finding> {
+    let mode = file.metadata().ok().filter(std::fs::Metadata::is_file)?.permissions().mode();
+    let text = std::fs::read_to_string(file).ok()?;
+    let mut variables = text.lines().filter_map(|line| line.split_once('='));
+    Some(of_readers(file, mode, variables.any(|(name, value)| is_secret(name, value))))
+}
+
 fn of_readers(file: &Path, mode: u32, has_secret: bool) -> Finding {
     let shown = file.display().to_string();
     match (mode & 0o004 != 0, has_secret) {
@@ -180,15 +188,17 @@ fn of_readers(file: &Path, mode: u32, has_secret: bool) -> Finding {
 
 /// Whether a configuration holds a secret itself, and not just the name of a variable that does.
 fn has_secret(text: &str) -> bool {
-    const SECRETS: [&str; 5] = ["password", "token", "secret", "secret-key", "account-key"];
-    let lines = text.lines().filter_map(|line| line.trim().trim_start_matches("- ").split_once(':'));
-    lines.map(|(key, value)| (key.trim().to_lowercase().replace('_', "-"), value.trim().trim_matches(['"', '\'']))).any(
-        |(key, value)| {
-            let is_named = SECRETS.iter().any(|secret| key.ends_with(secret)) || key == "secret-access-key";
-            let is_given = !value.is_empty() && !value.starts_with(['$', '#']);
-            is_named && is_given || has_password(value)
-        },
-    )
+    let mut lines = text.lines().filter_map(|line| line.trim().trim_start_matches("- ").split_once(':'));
+    lines.any(|(key, value)| is_secret(key, value))
+}
+
+/// Whether a key with this value is a secret itself: of a configuration, or an environment variable.
+pub(super) fn is_secret(key: &str, value: &str) -> bool {
+    const SECRETS: [&str; 6] = ["password", "token", "secret", "secret-key", "account-key", "secret-access-key"];
+    let (key, value) = (key.trim().to_lowercase().replace('_', "-"), value.trim().trim_matches(['"', '\'']));
+    let is_named = SECRETS.iter().any(|secret| key.ends_with(secret)) || matches!(&*key, "pgpassword" | "mysql-pwd");
+    let is_given = !value.is_empty() && !value.starts_with(['$', '#']);
+    is_named && is_given || has_password(value)
 }
 
 /// Whether a URL has a password: `postgres://user:password@host`.

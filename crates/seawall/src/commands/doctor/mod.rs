@@ -1,21 +1,28 @@
 //! `seawall doctor`: what is wrong or will be, each with what it means and the command that mends it.
 //!
 //! The command changes nothing, but for the few objects that it writes to each vault and deletes again. `host` looks at this
-//! machine, `protection` at what is known of the databases, `vaults` at the stores.
+//! machine, `unit` at the unit of systemd, `protection` at what is known of the databases, `servers` at sources that are servers,
+//! `vaults` at the stores, and `history` at what can be restored from them.
 
 mod finding;
+mod history;
 mod host;
 mod protection;
+mod servers;
+mod unit;
+mod units;
 mod vaults;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use seawall_agent::alarms::{Keeper, judged};
 use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
-use seawall_core::{Clock as _, Failure, Kind, Status, SystemClock};
+use seawall_core::{Clock as _, Failure, Kind, Moment, Phase, Status, SystemClock};
 use seawall_host::folder_of;
 
 use self::finding::Finding;
+use self::protection::Held;
 use crate::arguments::DoctorArguments;
 use crate::edge::Edge;
 use crate::output::{Output, to_json};
@@ -38,14 +45,20 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
     findings.extend(host::readers(&config.file));
     let running = running(arguments, edge);
     let databases = running.as_ref().map_or(config.databases.len(), |running| running.statuses.len());
-    findings.extend(protection::of_process(config, running.as_ref().map_err(Clone::clone)));
     let now = SystemClock.now();
-    for status in running.iter().flat_map(|running| &running.statuses) {
+    let (recorded, held) = match &running {
+        Err(failure) if is_absent(failure) => recorded(config, edge, now)?,
+        _ => (Vec::new(), Held { files: 0, held: 0 }),
+    };
+    findings.extend(protection::of_process(config, running.as_ref().map_err(Clone::clone), held));
+    let statuses = running.as_ref().map_or(&recorded, |running| &running.statuses);
+    for status in statuses {
         findings.extend(protection::of_status(status, now));
     }
-    let paths: BTreeSet<PathBuf> = running
+    findings.extend(units::of_all(config, arguments.unit.as_deref(), edge));
+    findings.extend(servers::of_all(config, edge));
+    let paths: BTreeSet<PathBuf> = statuses
         .iter()
-        .flat_map(|running| &running.statuses)
         .filter(|status| status.engine == "sqlite")
         .map(|status| PathBuf::from(&status.source))
         .collect();
@@ -53,8 +66,25 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
     findings.extend(host::limits(databases as u64));
     if !arguments.no_vaults {
         findings.extend(vaults::of_all(config, edge));
+        findings.extend(history::of_all(config, edge, now));
     }
     Ok(findings)
+}
+
+/// The statuses of databases that are files, as the records on this machine tell them, and which of these databases a process
+/// protects. Without such a process there are no statuses: then one finding says it for all of them.
+fn recorded(config: &Config, edge: &Edge, now: Moment) -> Result<(Vec<Status>, Held), Failure> {
+    let opener = edge.opener(1)?;
+    let files = || config.databases.iter().filter(|database| !matches!(database.engine, EngineConfig::Server(_)));
+    let status = |database: &DatabaseConfig| {
+        let status = runtime::run(opener.recorded(database)).ok()?;
+        let status = Status { name: database.name.clone(), ..status };
+        Some(judged(status, Keeper::Nobody, database.judged(), opener.place_here(database).read(), now))
+    };
+    let statuses: Vec<Status> = files().filter_map(status).collect();
+    let held = statuses.iter().filter(|status| status.phase != Phase::Stopped).count();
+    let statuses = if held == 0 { Vec::new() } else { statuses };
+    Ok((statuses, Held { files: files().count(), held }))
 }
 
 /// What the running process answers.

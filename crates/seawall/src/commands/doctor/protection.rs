@@ -18,18 +18,56 @@ const OF_PHASE: [&str; 3] = ["alarm.failing", "alarm.halted", "alarm.stopped"];
 /// The version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// What the locks on this machine tell of databases that are files, where no process answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Databases of the configuration that are files.
+    pub(super) files: usize,
+    /// Of these, those that a process protects now.
+    pub(super) held: usize,
+}
+
 /// Whether a process protects what the configuration names.
-pub(super) fn of_process(config: &Config, running: Result<&Running, Failure>) -> Vec<Finding> {
+pub(super) fn of_process(config: &Config, running: Result<&Running, Failure>, held: Held) -> Vec<Finding> {
     let file = config.file.display().to_string();
     match running {
         Ok(running) => of_running(&running.version, running.pid),
-        Err(failure) if is_absent(&failure) => {
-            let meaning =
-                "no process answers at its control socket, so nothing protects the databases now, or the socket is off";
-            let next = format!("seawall replicate --config '{file}', or: systemctl start seawall");
-            vec![Finding::wrong("process", file, meaning, next)]
-        }
+        Err(failure) if is_absent(&failure) => vec![of_locks(&file, config.services.socket.is_some(), held)],
         Err(failure) => vec![Finding::wrong("process", failure.object, failure.cause, failure.next)],
+    }
+}
+
+/// No process answers: either none runs, or it has no control socket. Then the locks on the files tell.
+fn of_locks(file: &str, has_socket: bool, Held { files, held }: Held) -> Finding {
+    const CHECK: &str = "process";
+    match (held, has_socket) {
+        (1.., false) => {
+            let meaning = format!(
+                "a process protects {held} of {}; it has no control socket, so its version isn't known",
+                table::count(files, "database")
+            );
+            Finding::fine(CHECK, file, meaning)
+        }
+        (1.., true) => {
+            let meaning = format!(
+                "a process protects {held} of {}, and doesn't answer at the control socket: it began with another configuration, or \
+                 its socket was removed",
+                table::count(files, "database")
+            );
+            Finding::warning(CHECK, file, meaning, "restart it: systemctl restart seawall")
+        }
+        (0, false) if files == 0 => {
+            let meaning = "the control socket is off, and databases of servers leave no lock, so it can't be told whether a process \
+                           makes their backups";
+            let next =
+                format!("add `socket: {{}}` to '{file}' and restart the process; or look: systemctl status seawall");
+            Finding::warning(CHECK, file, meaning, next)
+        }
+        (0, _) => {
+            let meaning = "no process runs, so nothing protects the databases now";
+            let next = format!("seawall replicate --config '{file}', or: systemctl start seawall");
+            Finding::wrong(CHECK, file, meaning, next)
+        }
     }
 }
 
@@ -145,6 +183,23 @@ mod tests {
         let status = Status { alarms, content_read_at: Some(Moment::from_millis(0)), ..at(Phase::Protecting) };
         assert_eq!(verdicts(&status, 35), [("protection", Fine), ("alarm", Warning), ("alarm", Wrong)]);
         assert_eq!(verdicts(&status, 36)[3], ("content", Warning));
+    }
+
+    #[test]
+    fn locks_tell_of_a_process_without_a_socket() {
+        for (has_socket, files, held, expected) in [
+            (false, 2, 2, Fine),
+            (false, 2, 1, Fine),
+            (true, 2, 1, Warning),
+            (false, 0, 0, Warning),
+            (true, 0, 0, Wrong),
+            (false, 1, 0, Wrong),
+            (true, 1, 0, Wrong),
+        ] {
+            let found = of_locks("/etc/seawall.yml", has_socket, Held { files, held });
+            assert_eq!(found.verdict, expected, "{found:?}");
+            assert_eq!(found.next.is_empty(), expected == Fine, "{found:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,109 @@
+//! The checks of sources that are servers: can they be reached, may their users read everything, and are the programs here that a
+//! backup and a proof need? The engines look; a pure function judges.
+
+use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
+use seawall_archive::server::Readiness;
+use seawall_core::Failure;
+
+use super::finding::Finding;
+use crate::edge::Edge;
+use crate::runtime;
+
+/// Looks at each database of a server.
+pub(super) fn of_all(config: &Config, edge: &Edge) -> Vec<Finding> {
+    let of_database = |database: &DatabaseConfig| {
+        let EngineConfig::Server(server) = &database.engine else { return Vec::new() };
+        let looked = runtime::run(server.source.examine(&edge.environment));
+        of_one(&database.name, &server.source.url(), looked, database.prove.is_some())
+    };
+    config.databases.iter().flat_map(of_database).collect()
+}
+
+/// What a look at a source means. `proves` says that proofs are made by a schedule.
+fn of_one(name: &str, url: &str, looked: Result<Readiness, Failure>, proves: bool) -> Vec<Finding> {
+    let Readiness { server, refusals, tool, proof } = match looked {
+        Ok(ready) => ready,
+        Err(failure) => {
+            let meaning = format!("{}: {} ({})", failure.object, failure.cause, failure.code);
+            return vec![Finding::wrong("connection", name, meaning, failure.next)];
+        }
+    };
+    let mut found = vec![Finding::fine("connection", name, format!("{server} answers at {url}"))];
+    for failure in &refusals {
+        let meaning = format!("no backup can be made, {}: {} ({})", failure.object, failure.cause, failure.code);
+        found.push(Finding::wrong("grants", name, meaning, &failure.next));
+    }
+    if refusals.is_empty() {
+        found.push(Finding::fine("grants", name, "its user may read everything that a backup reads"));
+    }
+    match tool {
+        Some(Err(failure)) => {
+            let meaning =
+                format!("no backup can be made without {}: {} ({})", failure.object, failure.cause, failure.code);
+            found.push(Finding::wrong("tools", name, meaning, failure.next));
+        }
+        Some(Ok(tool)) => found.push(Finding::fine("tools", name, format!("a backup runs {tool}"))),
+        None => {}
+    }
+    found.push(match (proof, proves) {
+        (Ok(program), _) => Finding::fine("tools", name, format!("a proof starts {program}")),
+        (Err(failure), true) => {
+            let meaning = format!(
+                "no proof of it can be made on this machine, {}: {} ({})",
+                failure.object, failure.cause, failure.code
+            );
+            Finding::warning("tools", name, meaning, failure.next)
+        }
+        (Err(failure), false) => {
+            let meaning = format!(
+                "this machine has no server for a proof ({}: {}), and none is configured",
+                failure.object, failure.cause
+            );
+            Finding::fine("tools", name, meaning)
+        }
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::Kind;
+
+    use super::super::finding::Verdict::{self, Fine, Warning, Wrong};
+    use super::*;
+
+    #[test]
+    fn what_a_look_means() {
+        let failure = || Failure::new(Kind::Denied, "postgres.denied", "role b", "it may not read t", "GRANT x;");
+        let good = || Readiness {
+            server: "PostgreSQL 15".into(),
+            refusals: Vec::new(),
+            tool: Some(Ok("/bin/pg_dump of version 15".into())),
+            proof: Ok("/bin/postgres of version 15".into()),
+        };
+        let without_server = || Readiness { proof: Err(failure()), ..good() };
+        let all = [("connection", Fine), ("grants", Fine), ("tools", Fine), ("tools", Fine)];
+        let with = |place: usize, verdict: Verdict| {
+            let mut expected = all.to_vec();
+            expected[place].1 = verdict;
+            expected
+        };
+        for (looked, proves, expected) in [
+            (Ok(good()), true, all.to_vec()),
+            (Ok(Readiness { tool: None, ..good() }), true, all[..3].to_vec()),
+            (Ok(Readiness { refusals: vec![failure()], ..good() }), true, with(1, Wrong)),
+            (Ok(Readiness { tool: Some(Err(failure())), ..good() }), true, with(2, Wrong)),
+            (Ok(without_server()), true, with(3, Warning)),
+            (Ok(without_server()), false, all.to_vec()),
+            (Err(failure()), true, vec![("connection", Wrong)]),
+        ] {
+            let found = of_one("shop", "postgresql://b@db/shop", looked, proves);
+            assert_eq!(
+                found.iter().map(|finding| (finding.check, finding.verdict)).collect::<Vec<_>>(),
+                expected,
+                "{found:?}"
+            );
+            assert!(found.iter().all(|finding| finding.next.is_empty() == (finding.verdict == Fine)), "{found:?}");
+        }
+    }
+}
