@@ -25,7 +25,7 @@ impl Database {
 
     /// Notes a hole that a base has ended.
     pub(crate) fn left_a_hole(&self, hole: Hole) {
-        self.told().hole = Some(hole);
+        self.told().hole = Some(Box::new(hole));
     }
 
     /// Notes the present phase for `status`, and writes the state record.
@@ -57,7 +57,7 @@ impl Database {
                 clock: belief.map(|belief| StoredClock { belief, captured: told.known.captured }),
                 file: Some(file),
                 limits: self.vault.limits(),
-                hole: told.hole.clone(),
+                hole: told.hole.as_deref().cloned(),
                 credentials_end: self.vault.credentials_end(),
             })
         };
@@ -156,7 +156,7 @@ impl Database {
             log_bytes: told.sizes.1,
             content_read_at: self.read_back.at(),
             proof: None,
-            hole: told.hole.clone(),
+            hole: told.hole.as_deref().cloned(),
             credentials_end: self.vault.credentials_end(),
             alarms: Vec::new(),
             silenced_until: None,
@@ -175,7 +175,7 @@ impl Database {
         let remembered = record.and_then(|record| record.remembered(self.vault.url()));
         self.clock.begin(clock.map(|clock| clock.belief), remembered.as_ref().map(|(facts, _)| facts.txid));
         let mut told = self.told();
-        told.hole = told.hole.take().or(hole);
+        told.hole = told.hole.take().or(hole.map(Box::new));
         let known = told.known.position.map(|position| position.txid);
         if let Some((facts, position)) = remembered
             && known.is_none_or(|known| known < position.txid)

@@ -18,7 +18,8 @@ pub(crate) struct Told {
     /// The phase that was reported last, with the sizes of the database and its WAL then.
     pub(crate) phase: Option<Phase>,
     /// The newest hole that this protection, or an earlier one on this machine, left in the history.
-    pub(crate) hole: Option<Hole>,
+    /// In a box, because most databases have none.
+    pub(crate) hole: Option<Box<Hole>>,
     pub(crate) sizes: (Option<u64>, Option<u64>),
 }
 
