@@ -98,8 +98,11 @@ fn postgres_hooks_run_around_the_backups_of_a_running_process() {
         let text = fs::read_to_string(scene.stand.path("notes")).unwrap_or_default();
         text.contains("after-backup backup shop").then_some(())
     });
-    let told = fs::read_to_string(scene.stand.path("notes.env")).unwrap();
-    assert!(told.contains("SEAWALL_SOURCE=postgresql://") && told.contains("SEAWALL_VAULT=file://"), "{told}");
+    // The hook writes its line first, and then its variables.
+    wait::until("the hook's variables", wait::SOON * 2, || {
+        let told = fs::read_to_string(scene.stand.path("notes.env")).unwrap_or_default();
+        (told.contains("SEAWALL_SOURCE=postgresql://") && told.contains("SEAWALL_VAULT=file://")).then_some(())
+    });
     process.stop().ok();
     assert!(scene.sets() >= 1);
 }
