@@ -288,28 +288,15 @@ impl Scheduled {
         let missed = state.newest.as_ref().and_then(|newest| self.schedule.after(newest.moment));
         let late = missed.map_or(Duration::ZERO, |missed| now.since(missed));
         Status {
-            name: self.name.clone(),
-            engine: self.source.engine().name.to_owned(),
-            source: self.source.url(),
-            vault: self.sets.vault().url().to_owned(),
-            vaults: Vec::new(),
             limits: self.sets.vault().limits(),
-            phase: state.phase.unwrap_or(Phase::Stopped),
             protected: state.newest.clone(),
-            lag_bytes: 0,
             lag_ms: u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
             source_bytes: state.bytes,
-            log_bytes: None,
-            content_read_at: None,
-            proof: None,
-            hole: None,
             credentials_end: self.sets.vault().credentials_end(),
-            alarms: Vec::new(),
-            silenced_until: None,
             progress: self.gauge.now(),
             error: state.error.clone().or_else(|| state.lost.clone()).or_else(|| state.upkeep.clone()),
             upkeep: state.upkeep.clone(),
-            at: now,
+            ..Status::new(self.describe(), state.phase.unwrap_or(Phase::Stopped), now)
         }
     }
 

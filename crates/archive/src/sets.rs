@@ -107,28 +107,11 @@ impl Engine for Sets {
     async fn status(&self) -> Result<Status, Failure> {
         let newest = self.newest().await?;
         Ok(Status {
-            name: self.vault.url().to_owned(),
             engine: newest.as_ref().map_or_else(|| "sets".to_owned(), |(engine, _)| engine.clone()),
-            source: String::new(),
-            vault: self.vault.url().to_owned(),
-            vaults: Vec::new(),
             limits: self.vault.limits(),
-            phase: Phase::Stopped,
             protected: newest.map(|(_, point)| point),
-            lag_bytes: 0,
-            lag_ms: 0,
-            source_bytes: None,
-            log_bytes: None,
-            content_read_at: None,
-            proof: None,
-            hole: None,
             credentials_end: self.vault.credentials_end(),
-            alarms: Vec::new(),
-            silenced_until: None,
-            progress: None,
-            error: None,
-            upkeep: None,
-            at: self.clock.now(),
+            ..Status::new(self.describe(), Phase::Stopped, self.clock.now())
         })
     }
 

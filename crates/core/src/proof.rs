@@ -58,7 +58,7 @@ pub struct Fault {
 }
 
 /// The record of a restore that was really done and checked: an object in the vault, so that every host sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Proof {
     /// The database's name.
     pub database: String,

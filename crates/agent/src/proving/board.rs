@@ -248,7 +248,7 @@ impl Board {
 mod tests {
     use super::*;
     use crate::testing::database;
-    use seawall_core::{Fault, Level, Point};
+    use seawall_core::{Fault, Point};
 
     fn config() -> DatabaseConfig {
         let text = "prove: { schedule: 0 5 * * * }";
@@ -269,18 +269,9 @@ mod tests {
             engine: "sqlite".into(),
             at: at(moment),
             point: (!inconclusive).then(|| Point { position: "1".into(), moment: at(moment) }),
-            level: Level::Content,
-            restore_ms: 0,
-            duration_ms: 0,
-            objects: 0,
-            read_bytes: 0,
-            fresh_bytes: 0,
-            restored_bytes: 0,
-            moments: Vec::new(),
             faults: if inconclusive { vec![fault] } else { Vec::new() },
             inconclusive,
-            doubts: Vec::new(),
-            host: String::new(),
+            ..Proof::default()
         }
     }
 

@@ -521,13 +521,9 @@ mod tests {
             duration_ms: 4_000,
             objects: 1,
             read_bytes: 7,
-            fresh_bytes: 0,
             restored_bytes: 9,
-            moments: Vec::new(),
-            faults: Vec::new(),
-            inconclusive: false,
-            doubts: Vec::new(),
             host: "h".into(),
+            ..Proof::default()
         };
         let mut proved = sample("app");
         (proved.status.proof, proved.status.at) = (Some(proof), Moment::from_millis(5_000));

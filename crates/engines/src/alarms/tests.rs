@@ -1,6 +1,6 @@
 //! Each alarm, on both sides of its border.
 
-use seawall_core::{Description, Fault, Hole, Level, Limit, Point, Proof, VaultStatus};
+use seawall_core::{Description, Fault, Hole, Limit, Point, Proof, VaultStatus};
 
 use super::*;
 
@@ -26,18 +26,15 @@ fn proof(faults: usize, inconclusive: bool) -> Option<Proof> {
         engine: "stub".into(),
         at: NOW,
         point: (!inconclusive).then(|| Point { position: "1".into(), moment: NOW }),
-        level: Level::Content,
         restore_ms: 1,
         duration_ms: 2,
         objects: 1,
         read_bytes: 1,
-        fresh_bytes: 0,
         restored_bytes: 1,
-        moments: Vec::new(),
         faults: (0..faults).map(fault).collect(),
         inconclusive,
-        doubts: Vec::new(),
         host: "h".into(),
+        ..Proof::default()
     })
 }
 

@@ -1,7 +1,7 @@
-//! Does a record of a proof name a point that the vault doesn't reach any more?
+//! Tells whether a proof restored a point that is newer than everything in the vault.
 //!
-//! A good proof restored its point from this vault. If the vault ends before that point, then objects that a restore could use are
-//! gone, or the record is one of another database. In both cases a reader must not take the proof for one of what is left.
+//! Then objects of that point are gone, or the record is one of another database. In both cases the proof says nothing about the
+//! objects that are left.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use seawall_core::{Failure, Kind, Moment, Point, Proof};
 /// How far the moments of one point may differ: some stores tell times in whole seconds.
 const ROUNDED: Duration = Duration::from_secs(2);
 
-/// The failure of a vault whose newest point is older than the one that a proof restored. `listed` is when the vault was listed: a
-/// later proof may have restored a point that the listing lacks.
+/// The failure of a vault that ends before the point of a proof. `listed` is when the vault was listed: a later proof may have restored a
+/// point that the listing lacks.
 pub fn beyond(proof: &Proof, newest: Option<&Point>, listed: Moment, vault: &str) -> Option<Failure> {
     let proved = proof.point.as_ref()?;
     if !proof.holds() || proof.at > listed || newest.is_some_and(|newest| !is_after(proved, newest)) {
@@ -61,17 +61,8 @@ mod tests {
             at: Moment::from_millis(99_000),
             point,
             level: Level::Engine,
-            restore_ms: 0,
-            duration_ms: 0,
-            objects: 0,
-            read_bytes: 0,
-            fresh_bytes: 0,
-            restored_bytes: 0,
-            moments: Vec::new(),
-            faults: Vec::new(),
-            doubts: Vec::new(),
-            inconclusive: false,
             host: "h".into(),
+            ..Proof::default()
         }
     }
 

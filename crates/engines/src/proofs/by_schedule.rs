@@ -64,13 +64,12 @@ impl Opener {
     pub async fn prove_as(&self, database: &DatabaseConfig, proving: &Proving, before: Option<&Proof>) -> Made {
         let started = Instant::now();
         let order = self.order(database, proving);
-        let (mut vault, mut compared) = (None, Fingerprints::new());
-        let work = self.proved(database, (order.clone(), proving.fresh), &mut vault, &mut compared);
+        let mut vault = None;
+        let work = self.proved(database, order.clone(), proving.fresh, &mut vault);
         let bound = ProofOrder { within: Some(proving.within.saturating_add(AROUND)), ..order.clone() };
-        let proof = match bound.in_time(&database.name, work).await {
-            Ok(proof) => proof,
-            Err(failure) => order.inconclusive(&describe(database), &failure, started),
-        };
+        let (proof, compared) = bound.in_time(&database.name, work).await.unwrap_or_else(|failure| {
+            (order.inconclusive(&describe(database), &failure, started), Fingerprints::new())
+        });
         let is_recorded = is_recorded(&proof, before, &proving.schedule(&database.name));
         let recorded = match vault.filter(|_| is_recorded) {
             None => None,
@@ -100,22 +99,20 @@ impl Opener {
         }
     }
 
-    /// Opens the vault with the newest point, and makes the proof between its hooks. Says which vault it is as soon as it is open, and
-    /// which objects were compared with their digests. Objects stay fresh for the time beside the order.
+    /// Opens the vault with the newest point, and makes the proof between its hooks. Returns beside it which objects were compared with
+    /// their digests. `opened` becomes the vault as soon as it is open, for the record of a proof that takes too long.
     async fn proved(
         &self,
         database: &DatabaseConfig,
-        (mut order, fresh): (ProofOrder, Duration),
+        mut order: ProofOrder,
+        fresh: Option<Duration>,
         opened: &mut Option<Vault>,
-        compared: &mut Fingerprints,
-    ) -> Result<Proof, Failure> {
+    ) -> Result<(Proof, Fingerprints), Failure> {
         let database = self.newest(database, &order.when).await?.database;
         let (vault, engine) = self.database_and_vault(&database).await?;
         *opened = Some(vault.clone());
         let described = describe(&database);
-        if !fresh.is_zero() {
-            order.fresh = Arc::new(Proofs::of(vault.clone(), &described).fresh(fresh).await?);
-        }
+        order.fresh = Proofs::of(vault.clone(), &described).fresh(fresh).await?;
         let of_sets;
         let prover: &dyn Prove = match (engine.proofs(), &database.engine) {
             (Some(prover), _) => prover,
@@ -129,13 +126,12 @@ impl Opener {
         let about = database.about(String::new());
         let done = database.hooks.around(Operation::Proof, &about, async {
             let work = order.prove(prover, engine.history(), &described, Arc::new(NoProgress));
-            let (proof, found) = work.await?;
-            *compared = found;
-            first_fault(made.insert(proof)).map_or(Ok(()), Err)
+            let (proof, _) = made.insert(work.await?);
+            first_fault(proof).map_or(Ok(()), Err)
         });
         // A proof that found a fault is one, though it failed for its hooks.
         match (done.await, made) {
-            (_, Some(proof)) => Ok(proof),
+            (_, Some(made)) => Ok(made),
             (Err(failure), None) => Err(failure),
             (Ok(()), None) => Err(super::order::none_was_made(&database.name)),
         }

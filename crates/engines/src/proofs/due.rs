@@ -119,19 +119,9 @@ mod tests {
             database: "app".into(),
             engine: "sqlite".into(),
             at: at(moment),
-            point: None,
-            level: Level::Content,
-            restore_ms: 0,
-            duration_ms: 0,
-            objects: 0,
-            read_bytes: 0,
-            fresh_bytes: 0,
-            restored_bytes: 0,
-            moments: Vec::new(),
             faults: vec![Fault { code: code.into(), object: String::new(), cause: String::new() }],
             inconclusive,
-            doubts: Vec::new(),
-            host: String::new(),
+            ..Proof::default()
         }
     }
 

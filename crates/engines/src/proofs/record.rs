@@ -169,7 +169,7 @@ pub(super) fn belongs(proof: &Proof, database: &Description) -> Result<(), &'sta
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::{Fault, Level, Point};
+    use seawall_core::{Fault, Point};
 
     use super::*;
 
@@ -180,18 +180,13 @@ mod tests {
             engine: "sqlite".into(),
             at,
             point: Some(Point { position: "0000000000000001".into(), moment: at }),
-            level: Level::Content,
             restore_ms: 41_000,
             duration_ms: 60_000,
             objects: 3,
             read_bytes: 9,
-            fresh_bytes: 0,
             restored_bytes: 12,
-            moments: Vec::new(),
-            faults: Vec::new(),
-            inconclusive: false,
-            doubts: Vec::new(),
             host: "here".into(),
+            ..Proof::default()
         }
     }
 

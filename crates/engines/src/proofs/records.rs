@@ -4,6 +4,7 @@
 //! was read and is a true record of this database is shown, or deleted.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -143,11 +144,13 @@ impl Proofs {
         Ok(proof)
     }
 
-    /// The objects that proofs compared with their digests less than `fresh` ago. What can't be read spares nothing.
+    /// The objects that proofs compared with their digests less than `fresh` ago; none if it is `None`. A list that can't be read
+    /// spares nothing.
     ///
     /// # Errors
     /// When the vault can't be listed.
-    pub async fn fresh(&self, fresh: Duration) -> Result<Fingerprints, Failure> {
+    pub async fn fresh(&self, fresh: Option<Duration>) -> Result<Arc<Fingerprints>, Failure> {
+        let Some(fresh) = fresh else { return Ok(Arc::default()) };
         let (names, now) = (self.names().await?, SystemClock.now());
         let count = |record: &String| {
             names.newest.contains(record)
@@ -162,7 +165,7 @@ impl Proofs {
                 Err(why) => tracing::debug!(folder = self.folder, "a list of compared objects is left out: {why}"),
             }
         }
-        Ok(all)
+        Ok(Arc::new(all))
     }
 
     async fn compared(&self, record: &str) -> Result<Fingerprints, String> {
@@ -275,7 +278,7 @@ fn nonce(at: Moment) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::{Fault, Level};
+    use seawall_core::Fault;
     use seawall_vault::{Environment, Policy, VaultUrl};
 
     use super::*;
@@ -285,19 +288,13 @@ mod tests {
             database: "app".into(),
             engine: "sqlite".into(),
             at: Moment::from_millis(millis),
-            point: None,
-            level: Level::Content,
             restore_ms: 1,
             duration_ms: 2,
             objects: 3,
             read_bytes: 4,
-            fresh_bytes: 0,
             restored_bytes: 5,
-            moments: Vec::new(),
-            faults: Vec::new(),
-            inconclusive: false,
-            doubts: Vec::new(),
             host: "here".into(),
+            ..Proof::default()
         }
     }
 
@@ -410,13 +407,21 @@ mod tests {
             vault.create(&ObjectKey::new(key).expect("a key"), Bytes::from(bytes), None).await.expect("written");
         }
         for (days, expected) in [(0, vec![]), (10, vec![4, 5]), (30, vec![3, 4, 5]), (90, vec![1, 2, 3, 4, 5])] {
-            assert_eq!(proofs.fresh(day * days).await.expect("listed"), expected.into_iter().collect(), "{days}");
+            assert_eq!(
+                *proofs.fresh(Some(day * days)).await.expect("listed"),
+                expected.into_iter().collect(),
+                "{days}"
+            );
         }
         assert_eq!(proofs.newest(9).await.expect("listed").doubts, Vec::<String>::new());
         for second in 1..=KEPT + SLACK {
             let made = proof(now - 1000 + i64::try_from(second).expect("small"));
             proofs.write(&made, &Fingerprints::new()).await.expect("written");
         }
-        assert_eq!(proofs.fresh(day * 90).await.expect("listed"), Fingerprints::new(), "lists go with their records");
+        assert_eq!(
+            *proofs.fresh(Some(day * 90)).await.expect("listed"),
+            Fingerprints::new(),
+            "lists go with their records"
+        );
     }
 }

@@ -27,18 +27,10 @@ pub struct Proving {
     pub scratch: Option<PathBuf>,
     /// How many moments of the timeline are restored beside the newest point.
     pub moments: u32,
-    /// How long an object that was compared with its digest needn't be compared again.
-    pub fresh: Duration,
-    /// What the section said itself.
-    said: Said,
-}
-
-/// The keys that a proof of a server's set can't have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Said {
-    level: bool,
-    scratch: bool,
-    fresh: bool,
+    /// How long an object that was compared with its digest needn't be compared again; `None` compares all of them each time.
+    pub fresh: Option<Duration>,
+    /// Whether the section itself named a level.
+    level_is_named: bool,
 }
 
 impl Proving {
@@ -77,23 +69,21 @@ impl Proving {
         section.finish()?;
         Ok(Some(Some(Self {
             schedule,
-            said: Said { level: level.is_some(), scratch: scratch.is_some(), fresh: fresh.is_some() },
+            level_is_named: level.is_some(),
             level: level.map_or(Level::Content, |at| at.value),
             within: within.map_or(WITHIN, |at| at.value),
             scratch: scratch.map(|at| seawall_config::absolute(Path::new(&at.value), here)),
             moments: moments.map_or(0, |at| at.value),
-            fresh: fresh.map_or(Duration::ZERO, |at| at.value),
+            fresh: fresh.map(|at| at.value),
         })))
     }
 
     /// The key of this section that a database of a server can't have.
     pub fn not_of_servers(&self) -> Option<&'static str> {
-        match self.said {
-            Said { level: true, .. } if self.level != Level::Content => Some("prove.level"),
-            Said { scratch: true, .. } => Some("prove.scratch"),
-            Said { fresh: true, .. } => Some("prove.fresh"),
-            _ => None,
+        if self.level_is_named && self.level != Level::Content {
+            return Some("prove.level");
         }
+        self.scratch.as_ref().map(|_| "prove.scratch").or(self.fresh.map(|_| "prove.fresh"))
     }
 
     /// When a database is to be proved.
@@ -121,9 +111,12 @@ mod tests {
         assert_eq!(take("prove: false"), Ok(Some(None)));
         let least = take("prove: { schedule: 0 5 * * * }").expect("read").expect("there").expect("on");
         assert_eq!((least.level, least.within, least.moments), (Level::Content, WITHIN, 0));
-        assert_eq!((least.scratch.clone(), least.not_of_servers(), least.fresh), (None, None, Duration::ZERO));
+        assert_eq!((least.scratch.clone(), least.not_of_servers(), least.fresh), (None, None, None));
         let fresh = take("prove: { schedule: 0 5 * * *, fresh: 30d }").expect("read").expect("there").expect("on");
-        assert_eq!((fresh.fresh, fresh.not_of_servers()), (Duration::from_secs(30 * 86_400), Some("prove.fresh")));
+        assert_eq!(
+            (fresh.fresh, fresh.not_of_servers()),
+            (Some(Duration::from_secs(30 * 86_400)), Some("prove.fresh"))
+        );
         let all = "prove: { schedule: 'H 5 * * *', level: engine, within: 2h, scratch: large, moments: 3 }";
         let all = take(all).expect("read").expect("there").expect("on");
         assert_eq!((all.level, all.within, all.moments), (Level::Engine, Duration::from_secs(7200), 3));

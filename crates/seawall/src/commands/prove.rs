@@ -38,9 +38,7 @@ fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool)
         let (vault, engine) = found.open_with_vault(&opener).await?;
         let described = engine.describe();
         let (records, started) = (Proofs::of(vault.clone(), &described), Instant::now());
-        if let Some(fresh) = arguments.fresh {
-            order.fresh = Arc::new(records.fresh(fresh).await?);
-        }
+        order.fresh = records.fresh(arguments.fresh).await?;
         let work = order.prove(ask::proofs(&*engine)?, engine.history(), &described, progress);
         let (proof, compared) = match between_hooks(&hooks, work, |(proof, _)| first_fault(proof)).await {
             Ok(made) => made,
@@ -185,18 +183,13 @@ mod tests {
             engine: "sqlite".into(),
             at,
             point: Some(Point { position: "01".into(), moment: at }),
-            level: Level::Content,
             restore_ms: 41_000,
             duration_ms: 60_000,
             objects: 2,
             read_bytes: 9,
-            fresh_bytes: 0,
             restored_bytes: 3 << 30,
-            moments: Vec::new(),
-            faults: Vec::new(),
-            inconclusive: false,
-            doubts: Vec::new(),
             host: "db1".into(),
+            ..Proof::default()
         };
         let about = "level content, point 1970-01-01T00:00:00.000Z (01), on host db1";
         assert_eq!(line(&proof), format!("restored 3.0 GiB in 41.0 s on 1970-01-01 ({about})"));

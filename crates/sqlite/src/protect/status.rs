@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-use seawall_core::{Hole, Phase, Status};
+use seawall_core::{Description, Hole, Phase, Status};
 
 use crate::database::Database;
 use crate::error::Error;
@@ -141,29 +141,24 @@ impl Database {
 
     /// The status that memory gives a protection in this phase.
     fn status_of(&self, told: &Told, phase: Phase, source: &Path) -> Status {
-        Status {
+        let database = Description {
             name: self.name(),
-            engine: "sqlite".to_owned(),
-            source: source.display().to_string(),
+            engine: "sqlite",
+            source: Some(source.display().to_string()),
             vault: self.vault.url().to_owned(),
-            vaults: Vec::new(),
+        };
+        Status {
             limits: self.vault.limits(),
-            phase,
             protected: told.known.position.map(|position| position.point()),
-            lag_bytes: 0,
-            lag_ms: 0,
             source_bytes: told.sizes.0,
             log_bytes: told.sizes.1,
             content_read_at: self.read_back.at(),
-            proof: None,
             hole: told.hole.as_deref().cloned(),
             credentials_end: self.vault.credentials_end(),
-            alarms: Vec::new(),
-            silenced_until: None,
             progress: self.gauge.now(),
             error: told.worst(),
             upkeep: told.upkeep.clone(),
-            at: self.now(),
+            ..Status::new(database, phase, self.now())
         }
     }
 

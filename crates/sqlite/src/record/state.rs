@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seawall_core::{Clock, Failure, Hole, LastError, Limit, Moment, Phase, Point, Status, Steady};
+use seawall_core::{Clock, Description, Failure, Hole, LastError, Limit, Moment, Phase, Point, Status, Steady};
 use seawall_ltx::{PageSize, Txid};
 use serde::{Deserialize, Serialize};
 
@@ -260,29 +260,26 @@ impl Record {
         let lag_bytes = position.map_or(0, |position| lag(&self.source, &position));
         let since = position.map_or(self.at, |position| position.moment);
         let waited = self.clock.map_or_else(|| now.wall.since(since), |clock| clock.waited(since, now));
-        Status {
+        let database = Description {
             name: self.name.clone(),
-            engine: "sqlite".to_owned(),
-            source: self.source.display().to_string(),
+            engine: "sqlite",
+            source: Some(self.source.display().to_string()),
             vault: self.vault.clone(),
-            vaults: Vec::new(),
+        };
+        let phase = if lock::is_held(state_dir) { self.phase } else { Phase::Stopped };
+        let (source_bytes, log_bytes) = sizes(&self.source);
+        Status {
             limits: self.limits.clone(),
-            phase: if lock::is_held(state_dir) { self.phase } else { Phase::Stopped },
             protected: position.map(|position| position.point()),
             lag_bytes,
             lag_ms: if lag_bytes == 0 { 0 } else { u64::try_from(waited.as_millis()).unwrap_or(u64::MAX) },
-            source_bytes: sizes(&self.source).0,
-            log_bytes: sizes(&self.source).1,
+            source_bytes,
+            log_bytes,
             content_read_at: read_back::load(state_dir, &self.vault),
-            proof: None,
             hole: self.hole.clone(),
             credentials_end: self.credentials_end,
-            alarms: Vec::new(),
-            silenced_until: None,
-            progress: None,
             error: self.error.clone(),
-            upkeep: None,
-            at: now.wall,
+            ..Status::new(database, phase, now.wall)
         }
     }
 }
