@@ -17,14 +17,11 @@ pub(crate) async fn contents(vault: &Vault, when: &When) -> Result<Contents, Err
     if manifest.artefact.is_some() {
         doubts.push("the set holds a file of the vendor's tool, whose tables aren't listed".to_owned());
     }
-    if let Some(sample) = manifest.sample {
-        doubts.push(format!("the set holds only a sample of {sample} of the rows"));
-    }
+    doubts.extend(manifest.doubt_of_sample());
     Ok(Contents {
         point: point(manifest),
         bytes: Some(manifest.totals.raw),
-        // The index and the chunks.
-        objects: manifest.totals.chunks.saturating_add(1),
+        objects: manifest.objects(),
         stored_bytes: manifest.totals.stored.saturating_add(manifest.index.bytes),
         parts: parts(reader.index()),
         doubts,

@@ -88,6 +88,18 @@ pub struct Manifest {
     pub detail: serde_json::Value,
 }
 
+impl Manifest {
+    /// Objects that a restore of the set reads beside the manifest: the index and the chunks.
+    pub fn objects(&self) -> u64 {
+        self.totals.chunks.saturating_add(1)
+    }
+
+    /// What can't be told of a set that holds only a share of the rows.
+    pub fn doubt_of_sample(&self) -> Option<String> {
+        self.sample.map(|sample| format!("the set holds only a sample of {sample} of the rows"))
+    }
+}
+
 /// What the bytes of an item are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

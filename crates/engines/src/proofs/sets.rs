@@ -47,7 +47,7 @@ pub async fn corrupt(vault: &Vault, when: &When, failure: Failure) -> Result<Che
     let Ok(manifest) = catalog.find(when) else { return Err(failure) };
     Ok(Checked {
         point: Some(seawall_archive::point(manifest)),
-        objects: manifest.totals.chunks.saturating_add(1),
+        objects: manifest.objects(),
         faults: vec![failure.into()],
         ..Checked::default()
     })
@@ -65,7 +65,7 @@ pub fn checked(verification: Option<&Verification>, proved: &Proved, read_bytes:
     };
     let mut doubts = Vec::new();
     doubts.extend(proved.not_compared.map(|what| format!("{what} can't be compared in this kind of set")));
-    doubts.extend(manifest.sample.map(|sample| format!("the set holds only a sample of {sample} of the rows")));
+    doubts.extend(manifest.doubt_of_sample());
     // What wasn't compared, or isn't in the set, isn't proved to be equal.
     let reachable = if doubts.is_empty() { Level::Content } else { Level::Engine };
     let timed = proved.restore_ms > 0;
@@ -81,8 +81,7 @@ pub fn checked(verification: Option<&Verification>, proved: &Proved, read_bytes:
     Checked {
         point: Some(seawall_archive::point(manifest)),
         restore_ms: if timed { proved.restore_ms } else { proved.duration_ms },
-        // The index and the chunks.
-        objects: manifest.totals.chunks.saturating_add(1),
+        objects: manifest.objects(),
         read_bytes,
         restored_bytes: manifest.totals.raw,
         faults: of_set.into_iter().chain(&proved.findings).map(fault).collect(),

@@ -13,9 +13,8 @@ use crate::snapshot::index::{Index, Section};
 /// had merged from the others.
 pub(crate) async fn contents(vault: &Vault, database: &str, listed: &[Listed], when: &When) -> Result<Contents, Error> {
     let wanted: Vec<_> = newest(&plan::until(listed, when), &Default::default()).into_values().collect();
-    let latest = wanted.iter().max_by_key(|snapshot| (snapshot.name.stamp, &snapshot.key));
-    let latest =
-        latest.ok_or_else(|| Error::NothingThere { vault: vault.url().to_owned(), database: database.into() })?;
+    let latest = plan::latest(&wanted)
+        .ok_or_else(|| Error::NothingThere { vault: vault.url().to_owned(), database: database.into() })?;
     let index = transfer::index(vault, &ObjectKey::new(&latest.key)?, latest.bytes).await?;
     let mut doubts = Vec::new();
     if index.is_none() {

@@ -23,9 +23,14 @@ pub(crate) fn point(snapshot: &Listed) -> Point {
     Point { position: snapshot.key.clone(), moment: moment(snapshot.name.stamp) }
 }
 
+/// The latest of several snapshots.
+pub(crate) fn latest<'a>(snapshots: impl IntoIterator<Item = &'a Listed>) -> Option<&'a Listed> {
+    snapshots.into_iter().max_by_key(|snapshot| (snapshot.name.stamp, &snapshot.key))
+}
+
 /// The point of the latest of several snapshots.
 pub(crate) fn newest_point<'a>(snapshots: impl IntoIterator<Item = &'a Listed>) -> Option<Point> {
-    snapshots.into_iter().max_by_key(|snapshot| (snapshot.name.stamp, &snapshot.key)).map(point)
+    latest(snapshots).map(point)
 }
 
 /// Every snapshot is a point by itself; each instance is shown as a level.
