@@ -201,10 +201,15 @@ fn is_variable(path: &Path) -> bool {
     path.to_string_lossy().contains(['%', '$'])
 }
 
+/// What to do about a unit: change its file, and let systemd take the change over.
+fn edit(name: &str, change: &str) -> String {
+    let service = Path::new(name).file_name().unwrap_or_default().display();
+    format!("{change} in '{name}', then: systemctl daemon-reload && systemctl restart '{service}'")
+}
+
 /// What a unit means for a configuration. `name` is the unit's file.
-pub(super) fn of_unit(name: &str, text: &str, needs: &Needs<'_>) -> Vec<Finding> {
-    let unit = Unit::read(text);
-    let edit = |what: &str| format!("{what} in '{name}', then: systemctl daemon-reload && systemctl restart seawall");
+pub(super) fn of_unit(name: &str, unit: &Unit, needs: &Needs<'_>) -> Vec<Finding> {
+    let edit = |change: &str| edit(name, change);
     if !unit.runs_seawall() {
         let meaning = "its ExecStart doesn't run `seawall replicate`, so the unit protects nothing";
         return vec![Finding::wrong(CHECK, name, meaning, edit("correct ExecStart"))];
@@ -242,7 +247,7 @@ pub(super) fn of_unit(name: &str, text: &str, needs: &Needs<'_>) -> Vec<Finding>
                 format!("seawall doctor --config '{}'", config.display()),
             ));
         }
-        _ => found.extend(needs.written.iter().filter_map(|written| of_written(name, &unit, written))),
+        _ => found.extend(needs.written.iter().filter_map(|written| of_written(name, unit, written))),
     }
     if found.is_empty() {
         found.push(Finding::fine(
@@ -274,8 +279,7 @@ fn of_written(name: &str, unit: &Unit, Written { folder, purpose }: &Written) ->
             format!("set ProtectHome=no, or remove it from InaccessiblePaths, for {shown}"),
         ),
     };
-    let next = format!("{next} in '{name}', then: systemctl daemon-reload && systemctl restart seawall");
-    Some(Finding::wrong(CHECK, name, meaning, next))
+    Some(Finding::wrong(CHECK, name, meaning, edit(name, &next)))
 }
 
 #[cfg(test)]
@@ -290,7 +294,7 @@ mod tests {
         let there = ["/usr/local/bin/seawall", "/etc/seawall.yml", "/etc/other.yml", "/etc/seawall.env"];
         let exists = |path: &Path| there.iter().any(|one| path == Path::new(one));
         let needs = Needs { config: Path::new("/etc/seawall.yml"), written: &written, exists: &exists };
-        of_unit("/etc/systemd/system/seawall.service", more, &needs)
+        of_unit("/etc/systemd/system/seawall.service", &Unit::read(more), &needs)
     }
 
     fn verdicts(more: &str, folder: &str) -> Vec<Verdict> {
@@ -342,7 +346,7 @@ mod tests {
             ("ProtectSystem=strict\nStateDirectory=app", "/var/lib/app", Fine),
             ("ProtectSystem=strict\nReadWritePaths=/var\nReadOnlyPaths=/var/lib/app", "/var/lib/app", Wrong),
             ("ProtectHome=yes", "/home/app", Wrong),
-            ("ProtectHome=read-only", "/root/app", Wrong),
+            ("ProtectHome=read-only", "/run/user/app", Wrong),
             ("ProtectHome=no", "/home/app", Fine),
             ("InaccessiblePaths=/srv", "/srv/app", Wrong),
             ("PrivateTmp=yes", "/tmp/app", Wrong),
@@ -353,6 +357,7 @@ mod tests {
         }
         let mend = &judged(&format!("{EXEC}ProtectSystem=strict\n"), "/var/lib/app")[0].next;
         assert!(mend.starts_with("add ReadWritePaths=/var/lib/app in "), "{mend}");
+        assert!(mend.ends_with("systemctl restart 'seawall.service'"), "{mend}");
     }
 
     #[test]

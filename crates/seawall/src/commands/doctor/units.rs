@@ -30,7 +30,7 @@ pub(super) fn of_all(config: &Config, named: Option<&Path>, edge: &Edge) -> Vec<
     let needs = Needs { config: &file, written: &written, exists: &exists };
     let units = match named.map(|path| edge.absolute(path)) {
         Some(path) => match read(&path) {
-            Ok(text) => vec![(path, text)],
+            Ok(text) => vec![(path, Unit::read(&text))],
             Err(error) => {
                 let next = "name the file of the unit, such as /etc/systemd/system/seawall.service";
                 return vec![Finding::wrong(
@@ -43,16 +43,16 @@ pub(super) fn of_all(config: &Config, named: Option<&Path>, edge: &Edge) -> Vec<
         },
         None => installed(&FOLDERS.map(PathBuf::from), &file),
     };
-    let of_one = |(path, text): &(PathBuf, String)| {
-        let mut found = unit::of_unit(&path.display().to_string(), text, &needs);
-        found.extend(Unit::read(text).environment_files().iter().filter_map(|file| host::readers_of_variables(file)));
+    let of_one = |(path, unit): &(PathBuf, Unit)| {
+        let mut found = unit::of_unit(&path.display().to_string(), unit, &needs);
+        found.extend(unit.environment_files().iter().filter_map(|file| host::readers_of_variables(file)));
         found
     };
     units.iter().flat_map(of_one).collect()
 }
 
 /// The units that run Seawall with this configuration, or with one that isn't there, each with its drop-ins.
-fn installed(folders: &[PathBuf], config: &Path) -> Vec<(PathBuf, String)> {
+fn installed(folders: &[PathBuf], config: &Path) -> Vec<(PathBuf, Unit)> {
     let (mut names, mut found) = (BTreeSet::new(), Vec::new());
     for folder in folders {
         let Ok(entries) = std::fs::read_dir(folder) else { continue };
@@ -70,11 +70,11 @@ fn installed(folders: &[PathBuf], config: &Path) -> Vec<(PathBuf, String)> {
             let unit = Unit::read(&text);
             let is_meant = unit.config().is_none_or(|its| its == config || !its.exists());
             if unit.runs_seawall() && is_meant {
-                found.push((path, text));
+                found.push((path, unit));
             }
         }
     }
-    found.sort();
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
     found
 }
 
@@ -164,6 +164,6 @@ mod tests {
         let found = installed(&[first.clone(), second, PathBuf::from("/nowhere")], &config);
         let paths: Vec<&PathBuf> = found.iter().map(|(path, _)| path).collect();
         assert_eq!(paths, [&first.join("gone.service"), &first.join("seawall.service")]);
-        assert!(found[1].1.contains("ProtectSystem=strict"), "{found:?}");
+        assert_eq!(found[1].1, Unit::read(&format!("{}ProtectSystem=strict\n", unit(&config))));
     }
 }
