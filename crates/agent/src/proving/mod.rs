@@ -2,12 +2,14 @@
 //!
 //! Whether a proof is due follows from the schedule, the newest record in the vault, and the time (`seawall_engines::proofs::due`). So
 //! the records are read once when a database comes, and again before each proof: another host may have proved it. All of that happens
-//! `aside`, on a thread with a runtime and connections of its own, which gives way to everything else. A stop ends a proof at once.
+//! `aside`, on a thread with a runtime and connections of its own, which gives way to everything else. A stop ends a proof at once, and
+//! so does a reload of a configuration that doesn't ask for it any more.
 //! `board` holds what is known, for the status.
 
 mod aside;
 mod board;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +98,7 @@ async fn keep_proving(opener: &Arc<Opener>, actions: &Actions, stop: &Cancellati
             let Some(member) = member else { continue };
             let Some(proving) = member.config.prove.clone() else { continue };
             if has_point(&member).await {
-                prove(opener, board, &member.config, &proving, stop).await;
+                prove(opener, actions, &member.config, &proving, stop).await;
             } else {
                 // The others don't wait for it.
                 board.pass_over(&member.config, SystemClock.now());
@@ -193,11 +195,12 @@ async fn read(opener: &Arc<Opener>, board: &Board, batch: &[DatabaseConfig], sto
 /// Proves a database, unless another host has proved it meanwhile.
 async fn prove(
     opener: &Arc<Opener>,
-    board: &Board,
+    actions: &Actions,
     config: &DatabaseConfig,
     proving: &Arc<Proving>,
     stop: &CancellationToken,
 ) {
+    let board = actions.proofs();
     read(opener, board, std::slice::from_ref(config), stop).await;
     let now = SystemClock.now();
     match board.turn(config, proving, now) {
@@ -210,11 +213,20 @@ async fn prove(
     let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, before.as_ref()).await };
     // The proof has its own bound. This one is for work that ignores its own bound.
     let bound = proving.within.saturating_add(Duration::from_secs(3600));
-    let Some(Made { proof, recorded }) = aside(work, (threads(config), bound), stop).await else {
-        if !stop.is_cancelled() {
-            tracing::error!(database = config.name, "a proof ended unexpectedly");
-            board.passed(config, SystemClock.now());
+    let end = stop.child_token();
+    let is_wanted = || actions.fleet().member(&config.source()).is_some_and(|member| member.config.prove.is_some());
+    let work = aside(work, (threads(config), bound), &end);
+    let Some(Made { proof, recorded }) = while_wanted(work, board, is_wanted, &end).await else {
+        if stop.is_cancelled() {
+            return;
         }
+        match end.is_cancelled() {
+            true => {
+                tracing::info!(database = config.name, "its proof was ended: the configuration asks for none any more")
+            }
+            false => tracing::error!(database = config.name, "a proof ended unexpectedly"),
+        }
+        board.passed(config, SystemClock.now());
         return;
     };
     tell(config, &proof);
@@ -227,6 +239,31 @@ async fn prove(
         );
     }
     board.proved(config, proof);
+}
+
+/// Waits for the work of a proof, and ends the work when the configuration changes so that the proof isn't wanted any more.
+async fn while_wanted<T>(
+    work: impl Future<Output = T>,
+    board: &Board,
+    is_wanted: impl Fn() -> bool,
+    end: &CancellationToken,
+) -> T {
+    let (mut work, mut has_changed) = (pin!(work), false);
+    let done = loop {
+        tokio::select! {
+            biased;
+            done = &mut work => break done,
+            () = board.looked_for() => has_changed = true,
+        }
+        if !is_wanted() {
+            end.cancel();
+        }
+    };
+    if has_changed {
+        // The change may concern other databases too.
+        board.look_again();
+    }
+    done
 }
 
 fn tell(config: &DatabaseConfig, proof: &Proof) {

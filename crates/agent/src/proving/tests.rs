@@ -43,3 +43,24 @@ fn whose_turn_it_is() {
     board.passed(a, at("20T13:30"));
     assert_eq!(now_and_then("20T13:30"), expect("", "", Some("20T13:31")), "what came to nothing is repeated");
 }
+
+#[tokio::test]
+async fn a_proof_that_is_not_wanted_any_more_is_ended() {
+    let (board, end, looks) = (Board::default(), CancellationToken::new(), std::cell::Cell::new(0));
+    let work = async {
+        end.cancelled().await;
+        "ended"
+    };
+    // The first change is one of another database.
+    let is_wanted = || {
+        looks.set(looks.get() + 1);
+        board.look_again();
+        looks.get() < 2
+    };
+    board.look_again();
+    assert_eq!(while_wanted(work, &board, is_wanted, &end).await, "ended");
+    assert_eq!(looks.get(), 2);
+    tokio::time::timeout(Duration::from_secs(60), board.looked_for()).await.expect("other databases are looked at too");
+    let done = while_wanted(async { "done" }, &board, || false, &CancellationToken::new()).await;
+    assert_eq!(done, "done");
+}

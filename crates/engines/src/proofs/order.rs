@@ -4,10 +4,12 @@
 //! A proof that takes too long is dropped. That leaves nothing behind: the scratch folder goes with the work, and the work on other
 //! threads ends as soon as it notices.
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use seawall_core::{
     Checked, Clock as _, Description, Failure, Fault, Fingerprints, History, Kind, Level, Panicked, Progress, Proof,
     ProofRequest, Prove, SystemClock, When,
@@ -56,7 +58,9 @@ impl ProofOrder {
         progress: Arc<dyn Progress>,
     ) -> Result<(Proof, Fingerprints), Failure> {
         let started = Instant::now();
-        let mut checked = self.in_time(&database.name, self.checked(prover, history, progress)).await?;
+        let work = AssertUnwindSafe(self.checked(prover, history, progress)).catch_unwind();
+        let work = async { work.await.unwrap_or_else(|_| Err(defect(&database.name, "a panic ended the proof"))) };
+        let mut checked = self.in_time(&database.name, work).await?;
         let compared = std::mem::take(&mut checked.compared);
         Ok((self.proof(database, checked, started), compared))
     }
@@ -200,7 +204,11 @@ pub fn first_fault(proof: &Proof) -> Option<Failure> {
 
 /// A defect: the work ended without a proof and without a failure.
 pub(super) fn none_was_made(name: &str) -> Failure {
-    Failure::new(Kind::Internal, "proof.internal", name, "no proof was made", "report this: it is a defect")
+    defect(name, "no proof was made")
+}
+
+fn defect(name: &str, cause: &str) -> Failure {
+    Failure::new(Kind::Internal, "proof.internal", name, cause, "report this with the log: it is a defect")
 }
 
 /// Whether a failure is about the point that was asked for, and not about the vault or this host.
@@ -257,6 +265,7 @@ mod tests {
             }
             let newest = Checked { point: Some(point(9)), objects: 1, ..Checked::default() };
             let When::Moment(at) = request.when else { return Ok(newest) };
+            assert_ne!(at.as_millis(), 6000, "a defect in an engine");
             let refused = |code| Failure::new(Kind::Refused, code, "vault", "it can't be reached", "look");
             match at.as_millis() {
                 1000 => Ok(Checked { point: Some(point(1)), ..newest }),
@@ -327,7 +336,9 @@ mod tests {
             assert_eq!(found, (moments, faults, doubts), "{second}: {proof:?}");
             assert_eq!((proof.point.clone(), proof.holds()), (Some(point(9)), faults == 0));
         }
-        assert_eq!(proved(&[5], None).await.map_err(|failure| failure.code), Err("vault.unavailable"));
+        for (second, code) in [(5, "vault.unavailable"), (6, "proof.internal")] {
+            assert_eq!(proved(&[second], None).await.map_err(|failure| failure.code), Err(code));
+        }
     }
 
     #[tokio::test(start_paused = true)]

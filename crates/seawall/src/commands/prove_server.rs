@@ -40,11 +40,11 @@ pub(super) fn run(
             let cause = "--fresh: a proof of a server's set reads and compares all of it";
             return Err(usage("usage.server", &arguments.source, cause, "leave --fresh out"));
         }
-        let verification =
-            seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
         let (started, before) = (Instant::now(), vault.counts().bytes_down);
         let others = sets::SetProver::new(vault.clone(), to, limits.clone(), &edge.environment);
         let work = order.in_time(&arguments.source, async {
+            let verification =
+                seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
             let proved = prover.prove(&vault, &order.when, &limits, progress.clone()).await?;
             let read_bytes = vault.counts().bytes_down.saturating_sub(before);
             let mut checked = sets::checked(Some(&verification), &proved, read_bytes);
@@ -52,9 +52,9 @@ pub(super) fn run(
                 let engine = found.open(&edge.opener(runtime::working())?).await?;
                 order.others(&mut checked, &others, engine.history(), progress).await?;
             }
-            Ok((proved, checked))
+            Ok((verification, proved, checked))
         });
-        let (proved, checked) = match prove::between_hooks(found, work, first_fault).await {
+        let (verification, proved, checked) = match prove::between_hooks(found, work, first_fault).await {
             Ok(done) => done,
             Err(failure) => {
                 record_failed(found, &vault, &order, &failure, started).await;
@@ -111,7 +111,7 @@ fn describe(source: &Source, vault: &Vault, manifest: &Manifest) -> Description 
 }
 
 /// The failure that the first difference of a proof is, or the first fault of its other moments.
-fn first_fault((proved, checked): &(Proved, Checked)) -> Option<Failure> {
+fn first_fault((_, proved, checked): &(Verification, Proved, Checked)) -> Option<Failure> {
     let next = "see the output of the command";
     if let Some(found) = proved.findings.first() {
         return Some(Failure::new(Kind::Corrupt, found.code, &found.object, &found.cause, next));
