@@ -203,7 +203,7 @@ fn two_commands_at_once_leave_one_list_and_lose_nothing() {
     let mut two = [(); 2].map(|()| Process::spawn("seawall", &mut scene.command()));
     let ended = two.each_mut().map(|process| process.wait(wait::SOON * 4));
     for output in &ended {
-        // The one that found the other in its way says so. Nothing else is an answer.
+        // A command that found the other in its way says so. Nothing else is an answer.
         let is_told = output.code() == 0 || output.stderr.contains("error[");
         assert!(is_told && !output.stderr.contains("panicked"), "{output}");
     }

@@ -1,4 +1,4 @@
-//! Which sets has a vault that no link names? No restore finds them, and nothing deletes those that are whole.
+//! Finds the sets of a vault that no link of the chain names. No restore finds such a set. If it is whole, nothing deletes it.
 
 use std::collections::BTreeSet;
 

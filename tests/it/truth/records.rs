@@ -44,7 +44,7 @@ fn row(stand: &Stand) -> Value {
     rows.iter().find(|row| row["name"] == "vault").unwrap_or_else(|| panic!("{all:#}")).clone()
 }
 
-/// A good proof of another database that is further on: somebody copied its record. This vault never held that point.
+/// Somebody copied the record of another database's proof. That database is further on, and this vault never held that point.
 #[test]
 fn a_record_of_another_databases_proof_is_told_where_it_reaches_further() {
     let mut random = Random::from_env();
@@ -67,7 +67,7 @@ fn a_record_of_another_databases_proof_is_told_where_it_reaches_further() {
     assert_eq!(model::check(&one.restore(), one.seed), app.committed());
 }
 
-/// What a proof restored is gone: the proof happened, and nobody may take it for one of what is left.
+/// The objects that a proof restored are gone. The record stays, and says nothing about the objects that are left.
 #[test]
 fn a_proof_whose_objects_are_gone_is_no_proof_of_what_is_left() {
     let (stand, app) = proved(Random::from_env().seed());

@@ -1,5 +1,5 @@
-//! What would refuse a backup before it reads a row, and can a proof be made on this machine? The checks are those that a backup
-//! makes itself.
+//! Finds what would refuse a backup before it reads a row, and whether this machine can make a proof. A backup makes the same checks
+//! itself.
 
 use seawall_archive::server::Readiness;
 

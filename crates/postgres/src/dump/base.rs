@@ -150,7 +150,7 @@ pub(super) async fn connect(target: &Target) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// The databases that a backup reads, and those that it leaves out because a restore that isn't done is in them, or a proof.
+/// The databases that a backup reads, and those that it leaves out: a database with an unfinished restore in it, or with a proof.
 pub(super) async fn databases(
     mut connection: Connection,
     target: &Target,

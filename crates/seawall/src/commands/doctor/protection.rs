@@ -23,7 +23,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(super) struct Held {
     /// Databases of the configuration that are files.
     pub(super) files: usize,
-    /// Of these, those that a process protects now.
+    /// Databases among `files` that a process protects now.
     pub(super) held: usize,
 }
 
