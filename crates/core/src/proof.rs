@@ -79,8 +79,8 @@ pub struct Proof {
     pub objects: u64,
     /// Bytes that were read from the vault.
     pub read_bytes: u64,
-    /// Bytes of objects that weren't read a second time, because another restore of this proof, or a recent proof, had compared them
-    /// with their digests.
+    /// Bytes of objects that weren't compared with their digests, because another restore of this proof, or a recent proof, had done
+    /// that.
     #[serde(default)]
     pub fresh_bytes: u64,
     /// Size of what was restored, in bytes.

@@ -433,6 +433,8 @@ impl Lmdb {
         progress: Arc<dyn Progress>,
         checked: &mut Checked,
     ) -> Result<(), Failure> {
+        // Older than every reading that follows.
+        let fingerprints = listing::fingerprints(&self.vault, &self.name).await?;
         let mut wanted: Vec<_> =
             newest(&plan::until(&self.listed().await?, &request.when), &BTreeSet::new()).into_values().collect();
         let (vault, database) = (self.vault.url().to_owned(), self.name.clone());
@@ -467,8 +469,13 @@ impl Lmdb {
             // A damaged snapshot is named below. If it is missing, another instance deleted it since the listing.
             Err(failure) => checked.fault(fault(failure)?),
         }
-        // The restore passes over a damaged snapshot, so only what was merged can be fresh.
-        let is_fresh = |one: &Listed| merged.contains(one) && request.fresh.contains(&one.fingerprint());
+        // The restore passes over a damaged snapshot, and over pieces that an earlier one gave it. So only what was merged can be fresh, and
+        // of several snapshots only where their content is read for the comparison below.
+        let is_read = merged.len() == 1 || request.level == Level::Content;
+        let is_fresh = |one: &Listed| {
+            let number = fingerprints.get(&(one.key.clone(), one.bytes));
+            is_read && merged.contains(one) && number.is_some_and(|number| request.fresh.contains(number))
+        };
         let (fresh, due): (Vec<_>, Vec<_>) = wanted.into_iter().partition(is_fresh);
         checked.fresh_bytes = fresh.iter().map(|snapshot| snapshot.bytes).sum();
         let strong = match prove::verify_strong(&self.vault, &due, self.moment(), &*progress).await {
@@ -482,7 +489,8 @@ impl Lmdb {
             !strong.verification.findings.iter().any(|finding| finding.object == snapshot.key)
                 && !strong.without_digest.contains(&snapshot.key)
         };
-        checked.compared.extend(due.iter().filter(is_sound).map(Listed::fingerprint));
+        let number = |one: &Listed| fingerprints.get(&(one.key.clone(), one.bytes)).copied();
+        checked.compared.extend(due.iter().filter(is_sound).filter_map(number));
         for finding in strong.verification.findings {
             let object = self.vault.object(&ObjectKey::new(&finding.object)?);
             checked.fault(seawall_core::Fault { code: finding.code.to_owned(), object, cause: finding.cause });

@@ -37,15 +37,6 @@ impl ObjectKey {
     }
 }
 
-/// A number for the object that has this name and `bytes` bytes: the first 16 bytes of a BLAKE3 of both, little-endian.
-pub fn fingerprint(name: &str, bytes: u64) -> u128 {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&bytes.to_le_bytes()).update(name.as_bytes());
-    let mut first = [0; 16];
-    hasher.finalize_xof().fill(&mut first);
-    u128::from_le_bytes(first)
-}
-
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

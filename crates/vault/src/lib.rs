@@ -68,7 +68,7 @@ pub use counts::Operation;
 pub use digest::{Digest, Digester, NoDigest};
 pub use environment::Environment;
 pub use error::Error;
-pub use key::{ObjectKey, Prefix, fingerprint};
+pub use key::{ObjectKey, Prefix};
 pub use limits::Capabilities;
 pub use place::PlaceSettings;
 pub use protection::{Lock, LockMode, Protection};

@@ -94,6 +94,21 @@ pub struct Entry {
     pub tag: Option<Tag>,
 }
 
+impl Entry {
+    /// A number for what the listing says of the object: the first 16 bytes, little-endian, of the BLAKE3 of its size, of when the store
+    /// wrote it (milliseconds), of the length of its name, its name, and its tag. An object that was written over has another number.
+    pub fn fingerprint(&self) -> u128 {
+        let name = self.key.as_str();
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.size.to_le_bytes()).update(&self.written.as_millis().to_le_bytes());
+        hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes());
+        hasher.update(self.tag.as_ref().map_or("", Tag::as_str).as_bytes());
+        let mut first = [0; 16];
+        hasher.finalize_xof().fill(&mut first);
+        u128::from_le_bytes(first)
+    }
+}
+
 /// A stretch of a listing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {

@@ -1,7 +1,8 @@
 //! Which objects did a proof compare with their digests, and which of them needn't be compared again yet?
 //!
-//! The list of a proof is an object beside its record. It holds a fingerprint of each object that was right. Anybody who can write to the
-//! vault can write such a list. So a list only spares a second reading: the restore of each proof reads and decodes every object.
+//! The list of a proof is an object beside its record. It holds a fingerprint of each object that was right: of its name, its size and
+//! when the store wrote it. An object that was written over since is compared again. Anybody who can write to the vault can write such a
+//! list, as well as the digests. So a list only spares the comparison with digests, and never the restore.
 
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ const EACH: usize = 16;
 
 /// Fingerprints of a list.
 pub(super) const MOST: usize = 65_536;
+
+/// About how many fingerprints of all lists together are taken, in 32 bytes each at most.
+pub(super) const MOST_FRESH: usize = 4 * MOST;
 
 /// The largest list.
 pub(super) const MOST_BYTES: u64 = (MAGIC.len() + MOST * EACH) as u64;

@@ -18,13 +18,6 @@ pub(crate) struct Listed {
     pub(crate) bytes: u64,
 }
 
-impl Listed {
-    /// The number by which proofs remember it.
-    pub(crate) fn fingerprint(&self) -> u128 {
-        seawall_vault::fingerprint(&self.key, self.bytes)
-    }
-}
-
 /// The snapshots of `database` among the names and sizes of a listing. Other objects are ignored.
 pub(crate) fn snapshots<'a>(database: &str, objects: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<Listed> {
     let parse = |(key, bytes): (&str, u64)| {

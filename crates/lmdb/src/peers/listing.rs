@@ -1,9 +1,9 @@
 //! The snapshots of a vault, by database.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use futures::TryStreamExt as _;
-use seawall_vault::{ObjectKey, Prefix, Vault};
+use seawall_vault::{Entry, ObjectKey, Prefix, Vault};
 
 use crate::error::Error;
 use crate::peers::latest::{Listed, snapshots};
@@ -11,20 +11,31 @@ use crate::snapshot::SnapshotName;
 
 /// Every object whose name is a snapshot name of a database.
 pub(crate) async fn names(vault: &Vault, database: &str) -> Result<Vec<(String, u64)>, Error> {
+    let name = |entry: Entry| (entry.key.to_string(), entry.size);
+    Ok(entries(vault, database).await?.into_iter().map(name).collect())
+}
+
+/// The numbers by which proofs remember the snapshots of a database, by their names and sizes.
+pub(crate) async fn fingerprints(vault: &Vault, database: &str) -> Result<HashMap<(String, u64), u128>, Error> {
+    let number = |entry: Entry| ((entry.key.to_string(), entry.size), entry.fingerprint());
+    Ok(entries(vault, database).await?.into_iter().map(number).collect())
+}
+
+async fn entries(vault: &Vault, database: &str) -> Result<Vec<Entry>, Error> {
     let prefix = SnapshotName::prefix(database);
     // All names with this prefix sort after it, and next to each other.
     let after = ObjectKey::new(prefix.get(..prefix.len() - 1).unwrap_or_default())?;
     let mut entries = Box::pin(vault.entries(&Prefix::all(), Some(&after)));
-    let mut names = Vec::new();
+    let mut found = Vec::new();
     while let Some(entry) = entries.try_next().await? {
         let name = entry.key.as_str();
         if name.starts_with(&prefix) {
-            names.push((name.to_owned(), entry.size));
+            found.push(entry);
         } else if name > prefix.as_str() {
             break;
         }
     }
-    Ok(names)
+    Ok(found)
 }
 
 /// The snapshots of a database.

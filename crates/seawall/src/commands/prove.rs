@@ -164,7 +164,7 @@ fn text(vault: &Vault, proof: &Proof) -> String {
     let (read, took) = (table::bytes(proof.read_bytes), table::span(proof.duration_ms));
     let fresh = match proof.fresh_bytes {
         0 => String::new(),
-        bytes => format!(", {} not again", table::bytes(bytes)),
+        bytes => format!(", {} not compared again", table::bytes(bytes)),
     };
     format!("{faults}{}: {}; {objects}, {read} read{fresh}, {took} with all checks\n{doubts}", vault.url(), line(proof))
 }

@@ -3,6 +3,7 @@
 //! The restore comes first and is timed alone, so that its time is the time of a recovery. Then each object that it needs
 //! is read once more, to compare its bytes with the digest beside it and to name every damaged object, not only the first.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use seawall_core::{
 };
 use seawall_ltx::file::{Work, checksum};
 use seawall_ltx::{Checksum, Txid};
-use seawall_vault::{Vault, fingerprint};
+use seawall_vault::{Prefix, Vault};
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::fetch;
 use crate::heads::Heads;
 use crate::jobs::blocking;
-use crate::layout::{Layout, Stored, digest_key, parse_key};
+use crate::layout::{Layout, Stored, digest_key, level_prefix, parse_key};
 use crate::partial::{EndOnDrop, check_integrity_until};
 use crate::prove::{Seen, Strength, differing, examine};
 use crate::restore::restore;
@@ -192,6 +193,7 @@ impl Setting<'_> {
         checked: &mut Checked,
     ) -> Result<Kept, Failure> {
         let layout = Layout::of(self.vault);
+        let fingerprints = self.fingerprints(&chain).await;
         let last = chain.last().copied();
         // The newest object is read always: it keeps the checksum of the whole database. If the restore failed, every damaged object is
         // to be named.
@@ -199,7 +201,7 @@ impl Setting<'_> {
         let is_fresh = |file: &Stored| {
             restored
                 && Some(*file) != last
-                && request.fresh.contains(&fingerprint(file.key(layout).as_str(), file.size))
+                && fingerprints.get(file).is_some_and(|number| request.fresh.contains(number))
         };
         let (fresh, chain): (Vec<_>, Vec<_>) = chain.into_iter().partition(is_fresh);
         checked.fresh_bytes = fresh.iter().map(|file| file.size).sum();
@@ -219,9 +221,7 @@ impl Setting<'_> {
                         newest = if sum.is_none() { Kept::Without } else { Kept::Sum(sum) };
                     }
                     match seen {
-                        Seen::Sound | Seen::AsWritten => {
-                            checked.compared.insert(fingerprint(file.key(layout).as_str(), file.size));
-                        }
+                        Seen::Sound | Seen::AsWritten => checked.compared.extend(fingerprints.get(&file)),
                         Seen::WithoutDigest => without += 1,
                         Seen::Other { found, kept } => {
                             let (code, cause) = ("sqlite.digest".to_owned(), differing(found, kept));
@@ -255,6 +255,27 @@ impl Setting<'_> {
                 .push(format!("{gone} of the objects were merged or deleted before their digests could be compared"));
         }
         Ok(newest)
+    }
+
+    /// The numbers by which proofs remember the objects of a chain, from listings that are older than every reading that follows. An
+    /// object that a listing doesn't show has none.
+    async fn fingerprints(&self, chain: &[Stored]) -> HashMap<Stored, u128> {
+        let (layout, wanted) = (Layout::of(self.vault), chain.iter().copied().collect::<HashSet<_>>());
+        let mut numbers = HashMap::new();
+        for level in chain.iter().map(|file| file.level).collect::<BTreeSet<_>>() {
+            let listed = match Prefix::new(level_prefix(layout, level)) {
+                Ok(prefix) => self.vault.list(&prefix, None).await,
+                Err(error) => Err(error),
+            };
+            match listed {
+                Ok(entries) => numbers.extend(entries.iter().filter_map(|entry| {
+                    let file = parse_key(layout, entry.key.as_str(), entry.size)?;
+                    wanted.contains(&file).then(|| (file, entry.fingerprint()))
+                })),
+                Err(error) => tracing::debug!("no object of a level is fresh, and none is remembered: {error}"),
+            }
+        }
+        numbers
     }
 
     /// Compares the restored file with the checksum of the whole database that the newest object keeps.
