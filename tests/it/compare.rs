@@ -36,9 +36,9 @@ fn two_points_of_sqlite() {
     let back = stand.path("back.db");
     stand.seawall(&["restore", &stand.place.url(), "-o", back.to_str().unwrap()]).ok();
     assert_eq!(size("to"), fs::metadata(back).unwrap().len(), "{found:#}");
-    assert_eq!(found["parts"], json!([]));
+    assert_eq!(found["parts"], Value::Null);
     let text = compare(&stand, &[&stand.place.url(), &position]).ok().stdout;
-    assert!(text.contains("+") && text.contains("lists no tables"), "{text}");
+    assert!(text.contains("+") && text.contains("aren't compared"), "{text}");
     let unknown = compare(&stand, &[&stand.place.url(), "2001-01-01T00:00:00Z", "--json"]);
     assert_ne!(unknown.json()["error"]["code"], Value::Null, "{unknown}");
 }

@@ -1,9 +1,9 @@
-//! What does a set hold, without a restore? Its index counts the rows and bytes of each item.
+//! Tells what a set holds without a restore: its index counts the rows and bytes of each table.
 
 use seawall_core::{Contents, Part, When};
 use seawall_vault::Vault;
 
-use crate::{Catalog, Error, Index, SetReader, point};
+use crate::{Catalog, Content, Error, Index, Item, SetReader, point};
 
 /// What the set holds that `when` names.
 ///
@@ -23,27 +23,24 @@ pub(crate) async fn contents(vault: &Vault, when: &When) -> Result<Contents, Err
         bytes: Some(manifest.totals.raw),
         objects: manifest.objects(),
         stored_bytes: manifest.totals.stored.saturating_add(manifest.index.bytes),
-        parts: parts(reader.index()),
+        parts: manifest.artefact.is_none().then(|| parts(reader.index())),
+        merged: false,
         doubts,
     })
 }
 
-/// The items with their rows and bytes. In a set of a whole server, the database stands before the name.
+/// The tables with their rows and bytes. In a set of a whole server, the database stands before the name. Items without rows are left out:
+/// they hold definitions, and what a restore needs to know.
 fn parts(index: &Index) -> Vec<Part> {
-    let mut parts: Vec<Part> = index
-        .items
-        .iter()
-        .map(|item| Part {
-            name: item.database.iter().chain([&item.name]).map(String::as_str).collect::<Vec<_>>().join("."),
-            rows: Some(0),
-            bytes: 0,
-            digest: None,
-        })
-        .collect();
+    let name = |item: &Item| item.database.iter().chain([&item.name]).map(String::as_str).collect::<Vec<_>>().join(".");
+    let has_rows = |item: &Item| matches!(item.content, Content::Lines | Content::Tuples);
+    let empty = |item: &Item| Part { name: name(item), rows: Some(0), bytes: 0, digest: None };
+    let mut parts: Vec<Option<Part>> = index.items.iter().map(|item| has_rows(item).then(|| empty(item))).collect();
     for frame in index.chunks.iter().flat_map(|chunk| &chunk.frames) {
-        let Some(part) = usize::try_from(frame.item).ok().and_then(|item| parts.get_mut(item)) else { continue };
+        let part = usize::try_from(frame.item).ok().and_then(|item| parts.get_mut(item));
+        let Some(Some(part)) = part else { continue };
         part.rows = part.rows.map(|rows| rows.saturating_add(frame.rows));
         part.bytes = part.bytes.saturating_add(frame.raw);
     }
-    parts
+    parts.into_iter().flatten().collect()
 }

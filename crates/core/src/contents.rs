@@ -17,15 +17,18 @@ pub struct Contents {
     pub objects: u64,
     /// Bytes of these objects.
     pub stored_bytes: u64,
-    /// Tables and other parts that the objects list; empty if they list none.
+    /// The tables or DBIs that the objects list; `None` if they don't list them.
     #[serde(skip)]
-    pub parts: Vec<Part>,
+    pub parts: Option<Vec<Part>>,
+    /// Whether parts with other digests may hold the same content all the same.
+    #[serde(skip)]
+    pub merged: bool,
     /// What isn't known, each one sentence without a full stop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
 }
 
-/// A table, or another part of a database.
+/// A table or a DBI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
     /// What people call it: `public.orders`.
@@ -50,6 +53,8 @@ pub enum Change {
     Removed,
     /// Its rows, its size or its digest differ.
     Changed,
+    /// Something differs of which it is made, and its content may be the same.
+    Perhaps,
     /// Rows and size are equal, and nothing tells whether the content is.
     SameSize,
     /// The content is equal.
@@ -69,22 +74,28 @@ pub struct Compared {
     pub after: Option<Part>,
 }
 
-/// The parts of two points, in the order of their changes, then of their names. Parts of one name count as one.
-pub fn compare_contents(before: &Contents, after: &Contents) -> Vec<Compared> {
+/// The parts of two points, in the order of their changes, then of their names. Parts of one name count as one. `None` if one of the
+/// points doesn't list its parts.
+pub fn compare_contents(before: &Contents, after: &Contents) -> Option<Vec<Compared>> {
     let mut pairs: BTreeMap<&str, (Option<Part>, Option<Part>)> = BTreeMap::new();
-    for part in &before.parts {
+    let is_merged = before.merged || after.merged;
+    let (before, after) = before.parts.as_ref().zip(after.parts.as_ref())?;
+    for part in before {
         add(&mut pairs.entry(&part.name).or_default().0, part);
     }
-    for part in &after.parts {
+    for part in after {
         add(&mut pairs.entry(&part.name).or_default().1, part);
     }
     let compared = pairs.into_iter().filter_map(|(name, (before, after))| {
-        let change = change(before.as_ref(), after.as_ref())?;
+        let change = match change(before.as_ref(), after.as_ref())? {
+            Change::Changed if is_merged => Change::Perhaps,
+            other => other,
+        };
         Some(Compared { name: name.to_owned(), change, before, after })
     });
     let mut all: Vec<_> = compared.collect();
     all.sort_by_key(|compared| compared.change);
-    all
+    Some(all)
 }
 
 /// Adds a part to those of its name.
@@ -125,7 +136,15 @@ mod tests {
 
     fn contents(parts: Vec<Part>) -> Contents {
         let point = Point { position: "1".into(), moment: Moment::from_millis(0) };
-        Contents { point, bytes: None, objects: 0, stored_bytes: 0, parts, doubts: Vec::new() }
+        Contents {
+            point,
+            bytes: None,
+            objects: 0,
+            stored_bytes: 0,
+            parts: Some(parts),
+            merged: false,
+            doubts: Vec::new(),
+        }
     }
 
     #[test]
@@ -146,7 +165,8 @@ mod tests {
             part("e", None, 10, None),
             part("new", Some(3), 10, None),
         ]);
-        let found: Vec<_> = compare_contents(&before, &after).into_iter().map(|one| (one.name, one.change)).collect();
+        let found = compare_contents(&before, &after).expect("parts");
+        let found: Vec<_> = found.into_iter().map(|one| (one.name, one.change)).collect();
         let expected = [
             ("new", Change::Added),
             ("gone", Change::Removed),
@@ -157,12 +177,19 @@ mod tests {
             ("c", Change::Same),
         ];
         assert_eq!(found, expected.map(|(name, change)| (name.to_owned(), change)));
+        let merged = Contents { merged: true, ..after.clone() };
+        let perhaps = compare_contents(&before, &merged).expect("parts");
+        assert_eq!(perhaps.iter().filter(|one| one.change == Change::Perhaps).count(), 2, "{perhaps:?}");
+        assert!(perhaps.iter().all(|one| one.change != Change::Changed), "{perhaps:?}");
+        let unlisted = Contents { parts: None, ..after };
+        assert_eq!(compare_contents(&before, &unlisted), None, "nothing is new or gone");
     }
 
     #[test]
     fn parts_of_one_name_count_as_one() {
         let two = contents(vec![part("a", Some(1), 10, Some(1)), part("a", Some(2), u64::MAX, Some(1))]);
-        let compared = compare_contents(&two, &contents(vec![part("a", Some(3), u64::MAX, Some(1))]));
+        let one = contents(vec![part("a", Some(3), u64::MAX, Some(1))]);
+        let compared = compare_contents(&two, &one).expect("parts");
         assert_eq!(compared.len(), 1);
         assert_eq!(compared[0].change, Change::SameSize, "{compared:?}");
         assert_eq!(compared[0].before, Some(part("a", Some(3), u64::MAX, None)));

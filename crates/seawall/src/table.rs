@@ -3,8 +3,12 @@
 use comfy_table::{CellAlignment, Table, presets};
 use seawall_core::{Moment, Point};
 
-/// A table with a heading and aligned columns; `right` lists the columns of figures.
-pub(crate) fn table(heading: &[&str], rows: Vec<Vec<String>>, right: &[usize]) -> String {
+/// A table with a heading and aligned columns; `right` lists the columns of figures. A line break in a name is escaped: it would look like
+/// another row.
+pub(crate) fn table(heading: &[&str], mut rows: Vec<Vec<String>>, right: &[usize]) -> String {
+    for cell in rows.iter_mut().flatten().filter(|cell| cell.contains(['\n', '\t'])) {
+        *cell = cell.replace('\n', "\\n").replace('\t', "\\t");
+    }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(heading.to_vec()).add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {

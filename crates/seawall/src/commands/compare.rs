@@ -22,16 +22,17 @@ pub(crate) fn run(arguments: &CompareArguments, edge: &Edge) -> Result<Output, F
         Ok::<_, Failure>((told, engine.describe().vault, before, after))
     })?;
     let compared = compare_contents(&before, &after);
+    let parts = compared.as_ref().map(|all| all.iter().map(to_json).collect::<Vec<_>>());
     let document = json!({
         "vault": vault,
         "from": to_json(&before),
         "to": to_json(&after),
-        "parts": compared.iter().map(to_json).collect::<Vec<_>>(),
+        "parts": parts,
     });
-    Ok(Output::done(told + &render(&before, &after, &compared, arguments.all), &document))
+    Ok(Output::done(told + &render(&before, &after, compared.as_deref(), arguments.all), &document))
 }
 
-fn render(before: &Contents, after: &Contents, compared: &[Compared], all: bool) -> String {
+fn render(before: &Contents, after: &Contents, compared: Option<&[Compared]>, all: bool) -> String {
     let size = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), table::bytes);
     let row = |name: &str, one: String, other: String, change: String| vec![name.to_owned(), one, other, change];
     let rows = vec![
@@ -46,9 +47,10 @@ fn render(before: &Contents, after: &Contents, compared: &[Compared], all: bool)
         ),
     ];
     let points = table::table(&["", "from", "to", "change"], rows, &[]);
+    let list = compared.unwrap_or_default();
     let is_shown = |one: &&Compared| all || !matches!(one.change, Change::Same | Change::SameSize);
-    let shown: Vec<_> = compared.iter().filter(is_shown).map(part).collect();
-    let hidden = compared.len() - shown.len();
+    let shown: Vec<_> = list.iter().filter(is_shown).map(part).collect();
+    let hidden = list.len() - shown.len();
     let parts = match shown.is_empty() {
         true => String::new(),
         false => {
@@ -56,10 +58,11 @@ fn render(before: &Contents, after: &Contents, compared: &[Compared], all: bool)
             format!("\n{}", table::table(&heading, shown, &[2, 3, 4, 5, 6, 7]))
         }
     };
-    let equal = match (hidden, compared.is_empty()) {
-        (_, true) => "\nthe vault lists no tables or other parts at these points\n".to_owned(),
-        (0, false) => String::new(),
-        (count, false) => format!("\n{}; --all shows them\n", unchanged(compared, count)),
+    let equal = match (hidden, compared) {
+        (_, None) => "\nthe vault doesn't list the tables or DBIs of both points, so they aren't compared\n".to_owned(),
+        (_, Some([])) => "\nno tables or DBIs are in it at these points\n".to_owned(),
+        (0, Some(_)) => String::new(),
+        (count, Some(list)) => format!("\n{}; --all shows them\n", unchanged(list, count)),
     };
     let mut doubts: Vec<&String> = before.doubts.iter().chain(&after.doubts).collect();
     doubts.sort();
@@ -81,6 +84,7 @@ fn part(one: &Compared) -> Vec<String> {
         Change::Added => "new",
         Change::Removed => "gone",
         Change::Changed => "changed",
+        Change::Perhaps => "perhaps changed",
         Change::SameSize => "same size",
         Change::Same => "same",
     };
@@ -132,7 +136,8 @@ mod tests {
             bytes: Some(bytes),
             objects: 1,
             stored_bytes: bytes / 2,
-            parts: parts.iter().map(part).collect(),
+            parts: Some(parts.iter().map(part).collect()),
+            merged: false,
             doubts: Vec::new(),
         }
     }
@@ -143,7 +148,7 @@ mod tests {
         let after =
             contents(2, 2048, &[("public.a", Some(5), 50), ("public.b", Some(1), 10), ("public.c", Some(0), 0)]);
         let compared = compare_contents(&before, &after);
-        let shown = render(&before, &after, &compared, false);
+        let shown = render(&before, &after, compared.as_deref(), false);
         let line = |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap_or_default();
         let words = |name: &str| line(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
         assert_eq!(words("size"), "size 4.0 KiB 2.0 KiB -2.0 KiB");
@@ -153,8 +158,10 @@ mod tests {
             line("public.b").is_empty() && shown.contains("1 part with as many rows and bytes as before"),
             "{shown}"
         );
-        assert!(render(&before, &after, &compared, true).contains("public.b  same size"), "{shown}");
-        let none = render(&contents(1, 1, &[]), &contents(2, 1, &[]), &[], false);
-        assert!(none.contains("lists no tables"), "{none}");
+        assert!(render(&before, &after, compared.as_deref(), true).contains("public.b  same size"), "{shown}");
+        let none = render(&contents(1, 1, &[]), &contents(2, 1, &[]), Some(&[]), false);
+        assert!(none.contains("no tables"), "{none}");
+        let unlisted = render(&contents(1, 1, &[]), &contents(2, 1, &[]), None, false);
+        assert!(unlisted.contains("aren't compared"), "{unlisted}");
     }
 }

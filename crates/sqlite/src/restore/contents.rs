@@ -44,7 +44,8 @@ pub(crate) async fn contents(
         bytes,
         objects: planned.objects.len() as u64,
         stored_bytes: planned.objects.iter().map(|object| object.bytes).sum(),
-        parts: Vec::new(),
+        parts: None,
+        merged: false,
         doubts,
     })
 }
