@@ -83,8 +83,13 @@ fn a_proof_whose_objects_are_gone_is_no_proof_of_what_is_left() {
     let cause = alarm["cause"].as_str().unwrap();
     assert!(cause.contains(proved) && cause.contains("proof.beyond"), "{after:#}");
     fleet_check(&stand).exits(1);
-    let shown = timeline(&stand);
-    assert!(shown["doubts"].to_string().contains(proved), "{shown:#}");
+    let tells = || timeline(&stand)["doubts"].to_string().contains(proved);
+    assert!(tells());
+    // A proof that can't be made hides nothing, and neither does one of what is left.
+    stand.seawall(&["verify", "--restore", &stand.place.url(), "--within", "1ms"]).exits(1);
+    assert!(tells() && fleet_check(&stand).exits(1).stdout.contains("alarm.unsafe"));
+    prove(&stand).ok();
+    assert!(tells());
     let back = stand.restore();
     assert!(model::check(&back, stand.seed) < app.committed());
 }

@@ -91,6 +91,9 @@ pub struct Row {
     /// When a backup was due, if that is over.
     #[serde(skip)]
     due: Option<Moment>,
+    /// The failure of a vault that ends before the point of a proof.
+    #[serde(skip)]
+    beyond: Option<Failure>,
 }
 
 /// The databases below a prefix.
@@ -178,6 +181,7 @@ impl Opener {
             }
             match read {
                 Ok(recorded) => {
+                    row.beyond = beyond(&recorded.proofs, row.newest.as_ref(), now, &row.vault);
                     row.proof = standing(&recorded.proofs).cloned();
                     row.doubts.extend(recorded.doubts);
                 }
@@ -246,6 +250,7 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
             root,
             link: tally.link,
             due: sum.rhythm.and_then(|rhythm| rhythm.due),
+            beyond: None,
         })
     };
     tallies.into_iter().filter_map(row).collect()
@@ -254,11 +259,10 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
 /// The row with its alarms. They come from the function that judges everywhere; a vault tells few of its facts.
 fn judged(mut row: Row, now: Moment) -> Row {
     let described = Description { name: row.name.clone(), engine: row.engine, source: None, vault: row.vault.clone() };
-    let beyond = row.proof.as_ref().and_then(|proof| beyond(proof, row.newest.as_ref(), now, &row.vault));
     let status = Status {
         protected: row.newest.clone(),
         proof: row.proof.clone(),
-        error: beyond.map(|failure| LastError::new(&failure, now)),
+        error: row.beyond.as_ref().map(|failure| LastError::new(failure, now)),
         lag_ms: row.due.map_or(0, |due| u64::try_from(now.since(due).as_millis()).unwrap_or(u64::MAX)),
         ..Status::new(described, Phase::Protecting, now)
     };

@@ -22,10 +22,12 @@ pub(super) enum Class {
     Pin,
 }
 
-/// The class of an object; `None` for what belongs to a running process: leases, update markers and probes.
+/// The class of an object; `None` for what belongs to a running process (leases, update markers, probes), and for proofs: they tell of
+/// restores from the vault itself, and nothing of a copy.
 pub(super) fn class(key: &ObjectKey) -> Option<Class> {
     let (name, file) = (format!("/{key}"), key.file_name());
-    if file == "lock.json" || file == "update_marker" || name.contains("/seawall/probe-") {
+    let is_apart = ["/seawall/probe-", "/seawall/proofs/"].iter().any(|folder| name.contains(folder));
+    if file == "lock.json" || file == "update_marker" || is_apart {
         return None;
     }
     let parts: Vec<&str> = name.split('/').collect();
@@ -170,6 +172,8 @@ mod tests {
             ("app/lock.json", None),
             ("update_marker", None),
             ("seawall/probe-0000000000000001", None),
+            ("seawall/proofs/20261120T101112123Z-0000000a.json", None),
+            ("app/seawall/proofs/shard/20261120T101112123Z-0000000a.compared", None),
             ("seawall/encryption.json", Some(Class::Marker)),
             ("app/seawall/encryption.json", Some(Class::Marker)),
             ("seawall/encryption/0000000000000008.age", Some(Class::Marker)),

@@ -10,13 +10,18 @@ use seawall_core::{Failure, Kind, Moment, Point, Proof};
 /// How far the moments of one point may differ: some stores tell times in whole seconds.
 const ROUNDED: Duration = Duration::from_secs(2);
 
-/// The failure of a vault that ends before the point of a proof. `listed` is when the vault was listed: a later proof may have restored a
-/// point that the listing lacks.
-pub fn beyond(proof: &Proof, newest: Option<&Point>, listed: Moment, vault: &str) -> Option<Failure> {
-    let proved = proof.point.as_ref()?;
-    if !proof.holds() || proof.at > listed || newest.is_some_and(|newest| !is_after(proved, newest)) {
-        return None;
-    }
+/// The failure of a vault that ends before the point of one of these proofs: of the one whose point is the last. `listed` is when the vault
+/// was listed: a later proof may have restored a point that the listing lacks.
+pub fn beyond<'a>(
+    proofs: impl IntoIterator<Item = &'a Proof>,
+    newest: Option<&Point>,
+    listed: Moment,
+    vault: &str,
+) -> Option<Failure> {
+    let of_point = |proof: &'a Proof| Some((proof, proof.point.as_ref()?));
+    let good = proofs.into_iter().filter(|proof| proof.holds() && proof.at <= listed).filter_map(of_point);
+    let gone = good.filter(|(_, proved)| newest.is_none_or(|newest| is_after(proved, newest)));
+    let (proof, proved) = gone.reduce(|last, one| if is_after(one.1, last.1) { one } else { last })?;
     let ends = newest.map_or_else(
         || "the vault has no point".to_owned(),
         |newest| format!("the vault ends at {} ({})", newest.moment, newest.position),
@@ -87,13 +92,18 @@ mod tests {
             (Some(point(SETS[0], 9000)), Some(point(SETS[1], 30)), false),
             (Some(point(SETS[1], 30)), Some(point(SETS[0], 29)), true),
         ] {
-            let found = beyond(&proof(proved.clone()), newest.as_ref(), LISTED, "v").is_some();
+            let found = beyond([&proof(proved.clone())], newest.as_ref(), LISTED, "v").is_some();
             assert_eq!(found, expected, "{proved:?} {newest:?}");
         }
         let fault = Fault { code: "c".into(), object: "o".into(), cause: "it is damaged".into() };
         let failed = Proof { faults: vec![fault], ..proof(Some(txid(3, 30))) };
-        assert!(beyond(&failed, None, LISTED, "v").is_none(), "a failed proof restored nothing");
+        assert!(beyond([&failed], None, LISTED, "v").is_none(), "a failed proof restored nothing");
         let earlier = Moment::from_millis(98_999);
-        assert!(beyond(&proof(Some(txid(3, 30))), None, earlier, "v").is_none(), "it was made after the listing");
+        assert!(beyond([&proof(Some(txid(3, 30)))], None, earlier, "v").is_none(), "it was made after the listing");
+        // A proof that couldn't be made, or one of the shorter vault, hides no earlier proof.
+        let late = Proof { inconclusive: true, ..failed };
+        let (short, far) = (proof(Some(txid(1, 10))), proof(Some(txid(9, 90))));
+        let found = beyond([&late, &short, &proof(Some(txid(3, 30))), &far], Some(&txid(1, 10)), LISTED, "v");
+        assert!(found.is_some_and(|failure| failure.cause.contains("0000000000000009")));
     }
 }

@@ -1,6 +1,6 @@
 //! `seawall timeline`: shows the points that can be restored.
 
-use seawall_agent::{Proofs, beyond, standing};
+use seawall_agent::{Proofs, beyond};
 use seawall_core::{Clock as _, Failure, Kind, SystemClock, Timeline, When};
 use serde_json::json;
 
@@ -24,8 +24,7 @@ pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Fa
         let timeline = engine.history().timeline().await?;
         let described = engine.describe();
         let mut recorded = Proofs::of(vault, &described).newest(PROOFS).await?;
-        let gone =
-            standing(&recorded.proofs).and_then(|proof| beyond(proof, timeline.newest(), listed, &described.vault));
+        let gone = beyond(&recorded.proofs, timeline.newest(), listed, &described.vault);
         recorded.doubts.extend(gone.map(|failure| format!("{} [{}]", failure.cause, failure.code)));
         let timeline = Timeline { proofs: recorded.proofs, doubts: recorded.doubts, ..timeline };
         Ok::<_, Failure>((told, described.vault, timeline))
