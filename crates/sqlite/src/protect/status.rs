@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 use seawall_core::{Description, Hole, Phase, Status};
 
@@ -14,6 +15,19 @@ use crate::state::{Facts, Position, Record, StoredClock, sizes};
 use crate::told::{Known, Told, once_more};
 use crate::untouched::Untouched;
 
+/// A status has room for one hole, and its alarm lasts a day. Another hole of that day must not be forgotten for it.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The newest hole, which says so if it isn't the only one of its day.
+fn beside(earlier: Option<&Hole>, hole: Hole) -> Hole {
+    // A base that was cut off is repeated, and ends the same hole.
+    let is_another = |earlier: &Hole| earlier.from != hole.from && hole.to.moment.since(earlier.to.moment) < A_DAY;
+    match earlier.is_some_and(is_another) {
+        true => Hole { reason: format!("{}; it isn't the only hole of this day", hole.reason), ..hole },
+        false => hole,
+    }
+}
+
 impl Database {
     /// Everything up to `position` is durable. An earlier failure is over, unless `still` says otherwise.
     pub(crate) fn arrived(&self, position: Position, lineage: Lineage, still: bool) {
@@ -23,9 +37,11 @@ impl Database {
         told.error = told.error.take().filter(|_| still);
     }
 
-    /// Notes a hole that a base has ended.
+    /// Notes a hole that a base ends.
     pub(crate) fn left_a_hole(&self, hole: Hole) {
-        self.told().hole = Some(Box::new(hole));
+        let mut told = self.told();
+        let hole = beside(told.hole.as_deref(), hole);
+        told.hole = Some(Box::new(hole));
     }
 
     /// Notes the present phase for `status`, and writes the state record.
@@ -187,6 +203,36 @@ impl Database {
             // No database becomes an empty file by normal use.
             Error::Empty { path } if known => Error::Cut { path },
             error => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::{Moment, Point};
+
+    use super::*;
+
+    #[test]
+    fn a_hole_does_not_hide_another_one_of_its_day() {
+        let point = |txid: i64, hour: i64| Point {
+            position: format!("{txid:016x}"),
+            moment: Moment::from_millis(hour * 3_600_000),
+        };
+        let hole = |from: i64, to: (i64, i64)| Hole {
+            from: Some(point(from, 1)),
+            to: point(to.0, to.1),
+            reason: "the WAL was replaced".to_owned(),
+        };
+        for (earlier, newest, told) in [
+            (None, hole(3, (4, 30)), false),
+            (Some(hole(2, (3, 29))), hole(3, (4, 30)), true),
+            (Some(hole(2, (3, 5))), hole(3, (4, 30)), false),
+            (Some(hole(3, (4, 29))), hole(3, (4, 30)), false),
+        ] {
+            let found = beside(earlier.as_ref(), newest.clone());
+            assert_eq!(found.reason.contains("isn't the only hole"), told, "{earlier:?}");
+            assert_eq!((found.from, found.to), (newest.from, newest.to));
         }
     }
 }

@@ -70,6 +70,9 @@ impl Session<'_> {
         let base = self.freeze(txid, not_before, before).await?;
         let (vault, jobs) = (self.database.vault(), self.database.options().jobs);
         holes::record(vault, from.clone(), txid, why, self.stamp).await?;
+        // Before the capture is visible: a process that is killed after it would go on there, and the hole would never be told.
+        database.left_a_hole(Hole { from, to: base.after.point(), reason: why.reason().to_owned() });
+        self.tell(Phase::Base, None).await;
         let capture = Arc::new(base.shipment(txid));
         let writing = begin(database.gauge(), 2 * capture.pages.bytes());
         let shipped = ship::ship_told(vault, &self.log_key(txid), capture.clone(), jobs, database.gauge()).await?;
@@ -81,8 +84,6 @@ impl Session<'_> {
         self.made(Level::BASE, Txid(1), &base.after, shipped);
         database.activity().bases.done(capture.pages.bytes(), began.elapsed());
         self.end_base().await?;
-        let reason = why.reason().to_owned();
-        database.left_a_hole(Hole { from, to: base.after.point(), reason });
         self.arrive(base.after).await
     }
 
