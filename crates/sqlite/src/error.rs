@@ -73,6 +73,8 @@ pub(crate) enum Error {
     WentBack { vault: String, at: Txid, newest: Txid },
     #[error("{path}: {what}")]
     TargetExists { path: PathBuf, what: &'static str },
+    #[error("{path}: SQLite can't check it alone: {why}")]
+    Uncheckable { path: PathBuf, why: String },
     #[error("{path}: the WAL grew by more than {limit} bytes because the vault is away or too slow")]
     GaveUp { path: PathBuf, limit: u64 },
     #[error("{vault}: the credentials don't allow to delete ({cause}): objects that are not kept any longer stay")]
@@ -332,6 +334,12 @@ impl Error {
                 "sqlite.target-exists",
                 &path.display(),
                 "name another file with -o, or replace it with --force",
+            ),
+            Error::Uncheckable { path, .. } => fail(
+                Kind::Refused,
+                "sqlite.not-checked",
+                &path.display(),
+                "restore it with --integrity quick or none, and let the application check it: the check needs what only the application has",
             ),
             Error::GaveUp { path, .. } => fail(
                 Kind::Unavailable,

@@ -8,7 +8,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, InterruptHandle, OpenFlags};
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags};
 use seawall_core::IntegrityCheck;
 
 use crate::error::Error;
@@ -175,12 +176,18 @@ pub(crate) fn check_integrity_until(path: &Path, check: IntegrityCheck, end: &En
     };
     let check = || -> rusqlite::Result<Option<String>> {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest(path))?;
+        // A row that breaks a constraint is one of the application's: a copy that has it is right.
+        connection.pragma_update(None, "ignore_check_constraints", true)?;
         if !end.begin(&connection) {
             return Ok(None);
         }
         connection.query_row(pragma, [], |row| row.get(0)).map(Some)
     };
-    let found = check().map_err(Error::sqlite(path));
+    let found = check().map_err(|error| match uncheckable(&error) {
+        Some(why) => Error::Uncheckable { path: path.to_owned(), why },
+        None => Error::sqlite(path)(error),
+    });
     for left in sidecars(path) {
         let _may_be_absent = fs::remove_file(left);
     }
@@ -191,5 +198,76 @@ pub(crate) fn check_integrity_until(path: &Path, check: IntegrityCheck, end: &En
         Some(answer) if answer == "ok" => Ok(()),
         Some(answer) => Err(Error::Corrupt { object: path.display().to_string(), what: answer }),
         None => Err(Error::Interrupted),
+    }
+}
+
+/// The longest value that a check may meet or compute, in bytes: no value of a file is longer than the file. A definition in a hostile
+/// file may ask for values of any length.
+fn longest(path: &Path) -> i32 {
+    const LEAST: u64 = 1 << 20;
+    const MOST: u64 = 1_000_000_000;
+    let bytes = fs::metadata(path).map_or(MOST, |metadata| metadata.len());
+    i32::try_from(bytes.clamp(LEAST, MOST)).unwrap_or(i32::MAX)
+}
+
+/// Why SQLite can't check a file without its application; `None` for every other error.
+fn uncheckable(error: &rusqlite::Error) -> Option<String> {
+    const MISSING: [&str; 4] = ["unknown function", "no such function", "no such collation sequence", "no such module"];
+    let text = error.to_string();
+    let is_too_long = error.sqlite_error_code() == Some(ErrorCode::TooBig);
+    (is_too_long || MISSING.iter().any(|what| text.contains(what))).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database that `sql` makes on a connection with a function and a collation of the application.
+    fn made(folder: &tempfile::TempDir, sql: &str) -> PathBuf {
+        let path = folder.path().join("app.db");
+        let connection = Connection::open(&path).expect("opened");
+        let flags = rusqlite::functions::FunctionFlags::SQLITE_DETERMINISTIC;
+        connection.create_scalar_function("own", 1, flags, |context| context.get::<i64>(0)).expect("a function");
+        connection.create_collation("mine", |one, other| one.cmp(other)).expect("a collation");
+        connection.execute_batch(sql).expect("made");
+        path
+    }
+
+    #[test]
+    fn what_only_the_application_can_check_is_no_damage() {
+        for (sql, full, quick) in [
+            ("CREATE TABLE t(a); INSERT INTO t VALUES (1)", true, true),
+            ("CREATE TABLE t(a); INSERT INTO t VALUES (1); CREATE INDEX i ON t(own(a))", false, true),
+            ("CREATE TABLE t(a COLLATE mine PRIMARY KEY) WITHOUT ROWID; INSERT INTO t VALUES ('x')", false, false),
+            ("CREATE TABLE t(a CHECK (own(a) = a)); INSERT INTO t VALUES (1)", true, true),
+            (
+                "PRAGMA ignore_check_constraints = 1; CREATE TABLE t(a CHECK (a > 9)); INSERT INTO t VALUES (1)",
+                true,
+                true,
+            ),
+        ] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = made(&folder, sql);
+            for (check, fine) in [(IntegrityCheck::Full, full), (IntegrityCheck::Quick, quick)] {
+                match check_integrity(&path, check) {
+                    Ok(()) => assert!(fine, "{sql}: {check:?}"),
+                    Err(Error::Uncheckable { .. }) => assert!(!fine, "{sql}: {check:?}"),
+                    Err(other) => panic!("{sql}: {other}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_hostile_definition_takes_no_more_memory_than_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path =
+            made(&folder, "CREATE TABLE t(a); CREATE INDEX i ON t(length(zeroblob(a))); INSERT INTO t VALUES (1)");
+        let connection = Connection::open(&path).expect("opened");
+        // The check would compute the index anew.
+        connection.execute_batch("PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = 'CREATE INDEX i ON t(length(hex(zeroblob(400000000))))' WHERE name = 'i'").expect("written");
+        drop(connection);
+        let found = check_integrity(&path, IntegrityCheck::Full);
+        assert!(matches!(found, Err(Error::Uncheckable { .. })), "{found:?}");
     }
 }

@@ -81,6 +81,13 @@ fn doubt_about_content(newest: Kept) -> Option<String> {
     Some(format!("{why}, so that the restored file couldn't be compared with one"))
 }
 
+/// Lets SQLite check a file. The check may take long: it ends if this future is dropped.
+async fn check(file: &Path, how: IntegrityCheck) -> Result<(), Error> {
+    let ending = EndOnDrop::default();
+    let (file, end) = (file.to_owned(), ending.end());
+    blocking(move || check_integrity_until(&file, how, &end)).await
+}
+
 impl Setting<'_> {
     /// Restores into the scratch folder and checks to the level that was asked for.
     pub(crate) async fn prove(&self, request: &ProofRequest) -> Result<Checked, Failure> {
@@ -152,12 +159,16 @@ impl Setting<'_> {
             }
         }
         if request.level >= Level::Engine {
-            let file = output.clone();
-            // The check may take long: it ends if the proof is given up.
-            let ending = EndOnDrop::default();
-            let end = ending.end();
-            let check = move || check_integrity_until(&file, IntegrityCheck::Full, &end);
-            if let Err(error) = blocking(check).await {
+            let mut found = check(&output, IntegrityCheck::Full).await;
+            if let Err(Error::Uncheckable { why, .. }) = &found {
+                checked.doubts.push(format!("SQLite can't check everything without the application: {why}"));
+                checked.reachable = Level::Structure;
+                found = match check(&output, IntegrityCheck::Quick).await {
+                    Err(Error::Uncheckable { .. }) => Ok(()),
+                    other => other,
+                };
+            }
+            if let Err(error) = found {
                 let mut fault = fault(&error, &request.when).ok_or_else(|| error.failure())?;
                 // The file in the scratch folder is gone when somebody reads this.
                 fault.object = self.named(checked);
