@@ -65,6 +65,7 @@ mod sftp;
 mod shapes;
 mod shortage;
 mod soak;
+mod supervised;
 mod taking_over_from_litestream_and_back;
 mod truth;
 mod two_writers;

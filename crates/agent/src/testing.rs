@@ -184,6 +184,7 @@ pub(crate) fn job(names: &[&str]) -> Job {
         upload_limit: None,
         log: (Level::Info, LogFormat::Text),
         threads: 0,
+        supervised: false,
     }
 }
 

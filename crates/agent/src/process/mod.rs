@@ -8,6 +8,7 @@ pub(crate) mod child;
 pub(crate) mod logging;
 pub(crate) mod protect;
 pub(crate) mod signals;
+pub(crate) mod supervisor;
 
 use std::sync::Arc;
 use std::time::Duration;

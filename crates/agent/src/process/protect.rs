@@ -18,6 +18,7 @@ use crate::folders::{Follower, Followers};
 use crate::process::child::{self, ExecCommand};
 use crate::process::logging::{Level, LogFormat};
 use crate::process::signals::Stop;
+use crate::process::supervisor;
 use crate::process::{self, Also, Outcome};
 use crate::proving;
 use crate::reload::{self, Reload, Reloader, Running};
@@ -59,6 +60,8 @@ pub struct Job {
     pub log: (Level, LogFormat),
     /// The threads for blocking work that the runtime has for environments and servers.
     pub threads: usize,
+    /// Whether systemd started the process and wants to hear how it stands: `NOTIFY_SOCKET` is in the environment.
+    pub supervised: bool,
 }
 
 impl Job {
@@ -155,9 +158,11 @@ async fn carry_out(
     drop(turn);
     let hangups = tokio::spawn(reload::on_hangups(Arc::clone(&actions), hangups));
     let proving = proving::start(&actions, shutdown);
+    let supervised = supervisor::start(&fleet, shutdown, job.supervised);
     let summary = run(&fleet, job, shutdown, first).await;
     hangups.abort();
     proving.end().await;
+    drop(supervised);
     actions.reloader().end().await;
     summary
 }

@@ -9,6 +9,7 @@ mod notify;
 mod process;
 mod protect;
 mod restore;
+mod shell;
 mod vault;
 
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ pub(crate) use self::notify::*;
 pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
 pub(crate) use self::restore::*;
+pub(crate) use self::shell::*;
 pub(crate) use self::vault::*;
 
 /// Keeps databases recoverable from storage that you control, continuously.
@@ -158,6 +160,10 @@ pub(crate) enum Command {
     /// Work with LTX files, and with the checksums of databases
     #[command(subcommand)]
     Ltx(LtxCommand),
+    /// Print the completions of a shell
+    Completion(CompletionArguments),
+    /// Write a page of the manual for each command
+    Manual(ManualArguments),
 }
 
 /// `seawall demo`
@@ -213,7 +219,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 51);
+        assert_eq!(commands.len(), 53);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());

@@ -22,6 +22,7 @@ pub(crate) mod replicate;
 mod restore;
 mod restore_all;
 mod restore_server;
+mod shell;
 mod silence;
 mod status;
 mod timeline;
@@ -77,6 +78,8 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Vault(command) => vault::run(&command, edge, common.json),
         Command::Lmdb(command) => lmdb::run(&command, &common, edge),
         Command::Ltx(command) => ltx::run(&command, edge, common.json),
+        Command::Completion(arguments) => Ok(shell::completion(&arguments)),
+        Command::Manual(arguments) => shell::manual(&arguments, edge),
     }
 }
 

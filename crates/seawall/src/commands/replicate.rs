@@ -151,6 +151,7 @@ impl Plan {
             upload_limit: None,
             log: (Level::Info, format),
             threads: 0,
+            supervised: edge.environment.get("NOTIFY_SOCKET").is_some(),
         };
         if path.is_dir() {
             job.directories.push(folder(path, place, arguments)?);
@@ -197,6 +198,7 @@ impl Plan {
                 upload_limit: config.upload_limit,
                 log: (config.log_level.unwrap_or(Level::Info), config.log_format.unwrap_or(format)),
                 threads: 0,
+                supervised: edge.environment.get("NOTIFY_SOCKET").is_some(),
             },
             warnings: config.warnings.into_iter().map(warning).collect(),
         })
