@@ -140,7 +140,7 @@ pub fn judge(links: &[Found], newest: u64, unreadable: &[u64], sealed: u64) -> V
 }
 
 /// The links that may be missing, and their digests where they are known.
-fn may_be_missing(links: &[Found]) -> BTreeMap<u64, Option<Digest>> {
+pub(crate) fn may_be_missing(links: &[Found]) -> BTreeMap<u64, Option<Digest>> {
     let mut gone = BTreeMap::new();
     for found in links {
         match &found.link.record {
