@@ -307,6 +307,43 @@ fn a_vault_of_yesterday(server: &impl Source, another_host: bool) {
     seawall.told(server, &gone);
 }
 
+/// The newest link is gone, and its set is there: `fleet` shows the same newest backup as `timeline`, and says why.
+fn the_newest_link_is_gone(server: &impl Source, engine: &str) {
+    let stand = Stand::folder(1);
+    let first = backup(&stand, server, "shop", "vault");
+    let second = backup(&stand, server, "shop", "vault");
+    let row = || {
+        let all = stand.seawall(&["fleet", "--json", stand.path("").to_str().unwrap()]).json();
+        let rows = all["databases"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == "vault").unwrap_or_else(|| panic!("{all:#}")).clone()
+    };
+    let timeline = || {
+        let vault = stand.path("vault");
+        let shown = stand.seawall(&["timeline", vault.to_str().unwrap(), "--json"]).json();
+        shown["spans"].as_array().and_then(|spans| spans.last().cloned()).map(|last| last["to"]["position"].clone())
+    };
+    let whole = row();
+    assert_eq!((&whole["newest"]["position"], &whole["engine"]), (&Value::from(second.as_str()), &Value::from(engine)));
+    assert_eq!((whole["doubts"].to_string(), timeline()), ("[]".to_owned(), Some(whole["newest"]["position"].clone())));
+    fs::remove_file(link(&stand, "vault", 2)).unwrap();
+    let told = row();
+    assert_eq!((&told["newest"]["position"], timeline()), (&Value::from(first.as_str()), Some(first.clone().into())));
+    assert!(told["doubts"].to_string().contains(&second), "{told:#}");
+    fs::remove_file(link(&stand, "vault", 1)).unwrap();
+    let told = row();
+    assert!(told["newest"].is_null() && told["doubts"].to_string().contains("chain"), "{told:#}");
+}
+
+#[test]
+fn postgres_a_set_without_its_link_is_not_the_newest() {
+    the_newest_link_is_gone(&shop_on_postgres(), "postgres");
+}
+
+#[test]
+fn mysql_a_set_without_its_link_is_not_the_newest() {
+    the_newest_link_is_gone(&shop_on_mariadb(), "mysql");
+}
+
 #[test]
 fn postgres_a_vault_of_yesterday_is_told() {
     a_vault_of_yesterday(&shop_on_postgres(), false);
