@@ -46,15 +46,16 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
     let running = running(arguments, edge);
     let databases = running.as_ref().map_or(config.databases.len(), |running| running.statuses.len());
     let now = SystemClock.now();
-    let (recorded, held) = match &running {
+    let Recorded { statuses: recorded, unrecorded, held } = match &running {
         Err(failure) if is_absent(failure) => recorded(config, edge, now)?,
-        _ => (Vec::new(), Held { files: 0, held: 0 }),
+        _ => Recorded::default(),
     };
     findings.extend(protection::of_process(config, running.as_ref().map_err(Clone::clone), held));
     let statuses = running.as_ref().map_or(&recorded, |running| &running.statuses);
     for status in statuses {
-        findings.extend(protection::of_status(status, now));
+        findings.extend(protection::of_status(status, running.is_ok(), now));
     }
+    findings.extend(unrecorded.iter().map(|(name, failure)| protection::of_unrecorded(name, failure)));
     findings.extend(units::of_all(config, arguments.unit.as_deref(), edge));
     findings.extend(servers::of_all(config, edge));
     let paths: BTreeSet<PathBuf> = statuses
@@ -71,20 +72,37 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
     Ok(findings)
 }
 
-/// The statuses of databases that are files, as the records on this machine tell them, and which of these databases a process
-/// protects. Without such a process there are no statuses: then one finding says it for all of them.
-fn recorded(config: &Config, edge: &Edge, now: Moment) -> Result<(Vec<Status>, Held), Failure> {
+/// What the records on this machine tell of databases that are files.
+#[derive(Default)]
+struct Recorded {
+    statuses: Vec<Status>,
+    /// Databases without a record that can be read, and why.
+    unrecorded: Vec<(String, Failure)>,
+    held: Held,
+}
+
+/// The records of databases that are files, and which of these databases a process protects. Without such a process only `held` is
+/// told: then one finding says it for all of them.
+fn recorded(config: &Config, edge: &Edge, now: Moment) -> Result<Recorded, Failure> {
     let opener = edge.opener(1)?;
-    let files = || config.databases.iter().filter(|database| !matches!(database.engine, EngineConfig::Server(_)));
-    let status = |database: &DatabaseConfig| {
-        let status = runtime::run(opener.recorded(database)).ok()?;
-        let status = Status { name: database.name.clone(), ..status };
-        Some(judged(status, Keeper::Nobody, database.judged(), opener.place_here(database).read(), now))
-    };
-    let statuses: Vec<Status> = files().filter_map(status).collect();
-    let held = statuses.iter().filter(|status| status.phase != Phase::Stopped).count();
-    let statuses = if held == 0 { Vec::new() } else { statuses };
-    Ok((statuses, Held { files: files().count(), held }))
+    let is_file = |database: &&DatabaseConfig| !matches!(database.engine, EngineConfig::Server(_));
+    let mut told = Recorded::default();
+    for database in config.databases.iter().filter(is_file) {
+        told.held.files += 1;
+        match runtime::run(opener.recorded(database)) {
+            Ok(status) => {
+                let status = Status { name: database.name.clone(), ..status };
+                told.held.held += usize::from(status.phase != Phase::Stopped);
+                let place = opener.place_here(database).read();
+                told.statuses.push(judged(status, Keeper::Nobody, database.judged(), place, now));
+            }
+            Err(failure) => told.unrecorded.push((database.name.clone(), failure)),
+        }
+    }
+    match told.held.held {
+        0 => Ok(Recorded { held: told.held, ..Recorded::default() }),
+        _ => Ok(told),
+    }
 }
 
 /// What the running process answers.
