@@ -4,6 +4,7 @@
 //! machine, `unit` at the unit of systemd, `protection` at what is known of the databases, `servers` at sources that are servers,
 //! `vaults` at the stores, and `history` at what can be restored from them.
 
+mod confined;
 mod finding;
 mod history;
 mod host;
