@@ -8,6 +8,7 @@ mod confined;
 mod finding;
 mod history;
 mod host;
+mod places;
 mod protection;
 mod servers;
 mod unit;
@@ -23,6 +24,7 @@ use seawall_core::{Clock as _, Failure, Kind, Moment, Phase, Status, SystemClock
 use seawall_host::folder_of;
 
 use self::finding::Finding;
+use self::places::Away;
 use self::protection::Held;
 use crate::arguments::DoctorArguments;
 use crate::edge::Edge;
@@ -67,8 +69,9 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
     findings.extend(of_files(&config.databases, &paths));
     findings.extend(host::limits(databases as u64));
     if !arguments.no_vaults {
-        findings.extend(vaults::of_all(config, edge));
-        findings.extend(history::of_all(config, edge, now));
+        let mut away = Away::new();
+        findings.extend(vaults::of_all(config, edge, &mut away)?);
+        findings.extend(history::of_all(config, edge, now, &mut away)?);
     }
     Ok(findings)
 }
