@@ -156,8 +156,19 @@ fn a_process_without_a_control_socket_is_seen_by_its_locks() {
     assert!(process[0]["meaning"].as_str().unwrap().contains("protects 1 of 1 database"), "{process:?}");
     assert_eq!(verdicts(&findings(&stand, "protection", &[])), ["fine"]);
 
-    // The configuration asks for a socket now, and the process has none.
+    // A database more, of which the process doesn't know.
     let text = std::fs::read_to_string(stand.path("seawall.yml")).unwrap();
+    let more = "  - path: new.db\n    vault: ./new\n";
+    std::fs::write(stand.path("seawall.yml"), format!("{text}{more}")).unwrap();
+    let all = ["--no-vaults"];
+    assert_eq!(verdicts(&findings(&stand, "process", &all)), ["warning"]);
+    let protection = findings(&stand, "protection", &all);
+    let told: Vec<_> =
+        protection.iter().map(|one| (one["object"].as_str().unwrap(), one["verdict"].as_str().unwrap())).collect();
+    assert_eq!(told.len(), 2, "{protection:?}");
+    assert!(told.iter().any(|(name, verdict)| name.contains("new") && *verdict == "warning"), "{protection:?}");
+
+    // The configuration asks for a socket now, and the process has none.
     std::fs::write(stand.path("seawall.yml"), format!("socket: {{ path: s.sock }}\n{text}")).unwrap();
     assert_eq!(verdicts(&findings(&stand, "process", &[])), ["warning"]);
     std::fs::write(stand.path("seawall.yml"), text).unwrap();
@@ -198,7 +209,8 @@ fn a_unit_that_would_not_run_or_not_write_is_told() {
     assert_eq!(verdicts(&permissions), ["fine", "warning"], "{permissions:?}");
     std::fs::remove_file(stand.path("env")).unwrap();
     assert_eq!(verdicts(&findings(&stand, "unit", &arguments)), ["wrong"]);
-    std::fs::write(&unit, "[Service]\nExecStart=/nowhere/seawall replicate\n").unwrap();
+    let exec = format!("/nowhere/seawall replicate --config {}", config.display());
+    std::fs::write(&unit, format!("[Service]\nExecStart={exec}\n")).unwrap();
     assert_eq!(verdicts(&findings(&stand, "unit", &arguments)), ["wrong"]);
     std::fs::remove_file(&unit).unwrap();
     assert_eq!(verdicts(&findings(&stand, "unit", &arguments)), ["wrong"]);

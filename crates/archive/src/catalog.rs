@@ -14,6 +14,7 @@ use seawall_vault::{Created, Fault, Prefix, Vault};
 use crate::chain::{self, Acknowledgement, Found, Link, Record};
 use crate::find::{self, Held, Known};
 use crate::layout::{self, Name};
+use crate::lost::Seen;
 use crate::manifest::{read_document, write_document};
 use crate::timeline::point;
 use crate::{Digest, Error, Manifest, Previous, SetId};
@@ -163,6 +164,15 @@ impl Catalog {
     /// Whether the link of this number and digest still exists.
     pub(crate) fn has_link(&self, number: u64, blake3: &Digest) -> bool {
         self.links.iter().any(|found| found.link.number == number && found.blake3 == *blake3)
+    }
+
+    /// Whether the chain says why a link isn't there: its set was retired, a user acknowledged that it is missing, or a newer link
+    /// that no key at hand opens may say so.
+    pub(crate) fn accounts_for(&self, link: &Seen) -> bool {
+        let may_be_missing = chain::may_be_missing(&self.links);
+        let explained = may_be_missing.get(&link.number);
+        let is_it = |blake3: &Option<Digest>| blake3.zip(link.blake3).is_none_or(|(one, other)| one == other);
+        explained.is_some_and(is_it) || self.sealed.keys().next_back().is_some_and(|sealed| link.number < *sealed)
     }
 
     /// When the newest link was written, by the store's clock. Retention takes no later moment as the present, so that
@@ -320,6 +330,20 @@ fn as_set(found: &Found) -> Option<(&Found, &Manifest)> {
 /// Whether an object of an encrypted vault isn't what its writer encrypted: it was changed, exchanged or slipped in.
 pub(crate) fn is_of_object(error: &seawall_vault::Error) -> bool {
     matches!(error, seawall_vault::Error::Sealing { fault, .. } if *fault != Fault::NoKey && fault.is_of_object())
+}
+
+/// A link as it is now, read by its name; `None` where there is none.
+pub(crate) async fn seen(vault: &Vault, number: u64) -> Result<Option<Seen>, Error> {
+    if number == 0 {
+        return Ok(None);
+    }
+    Ok(read_link(vault, number).await?.map(|read| match read {
+        Read::Link(found) => {
+            Seen { number, blake3: Some(found.blake3), set: as_set(&found).map(|(_, manifest)| manifest.id) }
+        }
+        Read::Unreadable(_, blake3, _) => Seen { number, blake3, set: None },
+        Read::Sealed(..) => Seen { number, blake3: None, set: None },
+    }))
 }
 
 /// Reads a link; `None` when it was deleted since it was listed.

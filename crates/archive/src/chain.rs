@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use seawall_core::{Finding, Moment};
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Manifest, Previous, SetId};
+use crate::manifest::read_document;
+use crate::{Digest, Error, Manifest, Previous, SetId};
 
 /// A set that was deleted, or that is to be deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,10 +90,23 @@ pub struct Link {
 }
 
 impl Link {
-    /// The engine whose set the bytes of a link tell of; `None` for a link that tells of no set, and for what is no link.
-    pub fn engine_in(bytes: &[u8]) -> Option<String> {
-        match serde_json::from_slice::<Self>(bytes).ok()?.record {
-            Record::Set(manifest) => Some(manifest.engine),
+    /// The link of this number, from the bytes of its object.
+    ///
+    /// # Errors
+    /// When they aren't what Seawall wrote, or those of another number.
+    pub fn read(bytes: &[u8], number: u64) -> Result<Self, Error> {
+        let object = format!("chain/{number:08}.json");
+        let link = read_document::<Self>(bytes, &object)?;
+        if link.number != number {
+            return Err(Error::corrupt(&object, format!("it is the link of number {}", link.number)));
+        }
+        Ok(link)
+    }
+
+    /// The set that the link counts, if it is one of a set.
+    pub fn set(&self) -> Option<&Manifest> {
+        match &self.record {
+            Record::Set(manifest) => Some(manifest),
             Record::Retirement(_) | Record::Acknowledgement(_) => None,
         }
     }
@@ -140,7 +154,7 @@ pub fn judge(links: &[Found], newest: u64, unreadable: &[u64], sealed: u64) -> V
 }
 
 /// The links that may be missing, and their digests where they are known.
-fn may_be_missing(links: &[Found]) -> BTreeMap<u64, Option<Digest>> {
+pub(crate) fn may_be_missing(links: &[Found]) -> BTreeMap<u64, Option<Digest>> {
     let mut gone = BTreeMap::new();
     for found in links {
         match &found.link.record {
@@ -230,6 +244,14 @@ pub(crate) mod tests {
             .into_iter()
             .map(|(_, finding)| format!("{} {}", finding.code, finding.object))
             .collect()
+    }
+
+    #[test]
+    fn a_link_is_read_from_its_object_and_no_other() {
+        let link = sets(2).remove(1).link;
+        let bytes = crate::manifest::write_document(&link).expect("bytes");
+        assert_eq!(Link::read(&bytes, 2).expect("it is link 2").set().map(|set| set.id), Some(manifest(2).id));
+        assert!(Link::read(&bytes, 3).is_err() && Link::read(&bytes[1..], 2).is_err() && Link::read(b"", 2).is_err());
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod find;
 mod gzip;
 mod layout;
 pub mod load;
+mod lost;
 mod lz4;
 mod maintain;
 mod manifest;

@@ -1,7 +1,7 @@
 //! A source of a server as an engine: backups by a schedule, retention behind each.
 //!
-//! Between two backups there is one timer, and one listing of the chain an hour: what was backed up may be gone. A backup that was
-//! missed, because no process ran or because it failed, is made as soon as it can be.
+//! Between two backups there is one timer, and once an hour a listing of the chain and a read of its newest link: what was backed up
+//! may be gone. A backup that was missed, because no process ran or because it failed, is made as soon as it can be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,8 +15,9 @@ use seawall_core::{
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
+use crate::lost::{self, Look, Loss, Seen};
 use crate::server::{BackUp, Dumped};
-use crate::{Error, Schedule, Sets, point, retry_after};
+use crate::{Error, Schedule, SetId, Sets, point, retry_after};
 
 /// The longest sleep: a clock that was set, and a backup that is gone, are noticed after this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
@@ -51,9 +52,9 @@ struct State {
     /// The last error of retention.
     upkeep: Option<LastError>,
     /// The newest link of the chain that this process knows of.
-    link: u64,
-    /// The loss of links, until [`is_over`].
-    lost: Option<LastError>,
+    link: Option<Seen>,
+    /// The loss of links, until they are there again or [`is_over`].
+    lost: Option<Loss>,
     /// Backups that were begun, and that came to an end of either kind.
     rounds: (u64, u64),
 }
@@ -136,11 +137,12 @@ impl Scheduled {
                 () = shutdown.graceful() => return Ok(()),
                 () = async {
                     let told = self.state.borrow().newest.clone();
-                    self.look(told.clone(), false).await;
+                    self.look(told.clone(), None).await;
                     let now = self.clock.now();
                     if due <= now {
                         due = self.round(&mut failures).await;
-                        self.look(told, failures == 0).await;
+                        let made = self.state.borrow().newest.clone().filter(|_| failures == 0);
+                        self.look(told, made.and_then(|made| made.position.parse().ok())).await;
                         upkeep_at = Some(self.clock.now());
                     } else if upkeep_at.is_some_and(|upkeep| upkeep <= now) {
                         upkeep_at = self.clean().await;
@@ -150,28 +152,40 @@ impl Scheduled {
         }
     }
 
-    /// Looks whether the newest link is still in the vault, by one listing. `told` is what was told to be protected, and `made` is
-    /// whether a backup was made since the last look. What can't be listed now, the next look tells.
-    async fn look(&self, told: Option<Point>, made: bool) {
-        let Ok(found) = self.sets.newest_link().await else { return };
-        let (known, now) = (self.state.borrow().link, self.clock.now());
-        if !is_lost(known, found, made) {
-            self.state.send_modify(|state| {
-                state.link = found;
-                state.lost.take_if(|lost| is_over(lost, state.newest.as_ref(), now));
-            });
-            return;
-        }
+    /// Looks whether the newest link is still in the vault. `told` is what was told to be protected, and `made` is the set of a
+    /// backup that was made since the last look. What can't be read now, the next look tells.
+    async fn look(&self, told: Option<Point>, made: Option<SetId>) {
+        let (vault, known) = (self.sets.vault(), self.state.borrow().link);
+        let Ok(Look { newest: link, gone }) = lost::look(vault, known, made).await else { return };
+        let Some(gone) = gone else { return self.all_there(link).await };
         // What is protected is what the vault has now.
         let Ok(newest) = self.sets.newest().await else { return };
-        let vault = self.sets.vault().url().to_owned();
-        let failure = Failure::from(Error::Lost { vault, known, newest: told.map(|point| point.position) });
+        let vault = vault.url().to_owned();
+        let position = gone.set.map(|set| set.to_string()).or(told.map(|point| point.position));
+        let failure = Failure::from(Error::Lost { vault, known: gone.number, newest: position });
         tracing::error!(database = self.name, code = failure.code, next = failure.next, "{failure}");
-        let lost = LastError::new(&failure, now);
+        let error = LastError::new(&failure, self.clock.now());
         self.state.send_modify(|state| {
-            (state.link, state.newest) = (found, newest.map(|(_, point)| point));
-            state.lost = Some(lost);
+            (state.link, state.newest) = (link, newest.map(|(_, point)| point));
+            state.lost = Some(Loss { error, gone });
         });
+    }
+
+    /// No link that was known is gone since the last look. Ends a loss that was told, if it is over.
+    async fn all_there(&self, link: Option<Seen>) {
+        self.state.send_modify(|state| state.link = link);
+        let Some(Loss { error, gone }) = self.state.borrow().lost.clone() else { return };
+        let now = self.clock.now();
+        if lost::is_back(self.sets.vault(), &gone).await.unwrap_or(false) {
+            tracing::info!(database = self.name, link = gone.number, "the links that were gone are there again");
+            let newest = self.sets.newest().await.ok().flatten().map(|(_, point)| point);
+            self.state.send_modify(|state| {
+                state.newest = newest.or(state.newest.take());
+                state.lost = None;
+            });
+        } else if is_over(&error, self.state.borrow().newest.as_ref(), now) {
+            self.state.send_modify(|state| state.lost = None);
+        }
     }
 
     /// When the first backup is due.
@@ -294,7 +308,11 @@ impl Scheduled {
             source_bytes: state.bytes,
             credentials_end: self.sets.vault().credentials_end(),
             progress: self.gauge.now(),
-            error: state.error.clone().or_else(|| state.lost.clone()).or_else(|| state.upkeep.clone()),
+            error: state
+                .error
+                .clone()
+                .or_else(|| state.lost.clone().map(|lost| lost.error))
+                .or_else(|| state.upkeep.clone()),
             upkeep: state.upkeep.clone(),
             ..Status::new(self.describe(), state.phase.unwrap_or(Phase::Stopped), now)
         }
@@ -310,11 +328,6 @@ impl Scheduled {
             next,
         )
     }
-}
-
-/// Whether links are gone: the chain ends at link `found`, and it had `known` links before, and one more if a backup was `made` since.
-fn is_lost(known: u64, found: u64, made: bool) -> bool {
-    found < known.saturating_add(u64::from(made))
 }
 
 /// Whether a loss needn't be told any more: it was told for an hour, and a backup was made since.
@@ -447,25 +460,6 @@ impl Files for Scheduled {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn when_links_are_lost() {
-        for (known, found, made, expected) in [
-            (0, 0, false, false),
-            (0, 1, true, false),
-            (3, 3, false, false),
-            // Another process backs up too.
-            (3, 5, false, false),
-            (3, 5, true, false),
-            (3, 2, false, true),
-            (3, 0, false, true),
-            // The backup took the number of a link that is gone.
-            (3, 3, true, true),
-            (3, 2, true, true),
-        ] {
-            assert_eq!(is_lost(known, found, made), expected, "{known} {found} {made}");
-        }
-    }
 
     #[test]
     fn when_a_loss_is_over() {

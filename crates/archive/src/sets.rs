@@ -10,7 +10,6 @@ use seawall_core::{
 };
 use seawall_vault::{ObjectKey, Prefix, Vault};
 
-use crate::layout::Name;
 use crate::{
     Catalog, Error, MaintenancePass, Opens, RetentionPolicy, contents, export, layout, maintain, pin, pins, point,
     prove, timeline,
@@ -58,16 +57,6 @@ impl Sets {
     pub async fn newest(&self) -> Result<Option<(String, Point)>, Error> {
         let catalog = Catalog::read(&self.vault).await?;
         Ok(catalog.sets().last().map(|(_, manifest)| (manifest.engine.clone(), point(manifest))))
-    }
-
-    /// The number of the newest link in the chain, or 0. Makes one request for each thousand links.
-    pub(crate) async fn newest_link(&self) -> Result<u64, Error> {
-        let listed = self.vault.list(&layout::chain()?, None).await?;
-        let numbers = listed.iter().filter_map(|entry| match Name::parse(&entry.key) {
-            Some(Name::Link(number)) => Some(number),
-            _ => None,
-        });
-        Ok(numbers.max().unwrap_or(0))
     }
 
     /// Writes the artefact of the requested set to a file; `None` when that set doesn't hold a vendor's artefact.

@@ -244,46 +244,122 @@ fn mysql_a_source_that_was_made_anew_and_empty_is_shown_as_empty() {
     an_empty_source(&shop_on_mariadb());
 }
 
-/// A vault of yesterday: the newest link and its set are gone, and the chain before it is whole. The running process knows.
-fn a_vault_of_yesterday(server: &impl Source) {
+/// A process that backs up the database `shop`, with a control socket.
+struct Watched<'a> {
+    stand: &'a Stand,
+    process: Process,
+}
+
+impl<'a> Watched<'a> {
+    fn start(stand: &'a Stand, server: &impl Source) -> Self {
+        let text = format!(
+            "socket: {{ path: s.sock }}\ndatabases:\n  - url: '{}'\n    name: shop\n    vault: vault\n    schedule: '0 3 1 1 *'\n",
+            server.url("shop")
+        );
+        fs::write(stand.path("seawall.yml"), text).unwrap();
+        let process = Process::spawn("seawall", stand.command().args(["replicate", "--config", "seawall.yml"]));
+        Self { stand, process }
+    }
+    fn by_name(&self, args: &[&str]) -> Output {
+        self.stand.seawall(&[args, &["--config", "seawall.yml"]].concat())
+    }
+    fn sync(&self) {
+        let synced = || (self.by_name(&["sync", "shop", "--wait"]).code() == 0).then_some(());
+        wait::until("a backup", wait::SOON * 2, synced);
+    }
+    fn status(&self) -> Value {
+        self.by_name(&["status", "--json"]).json()[0].clone()
+    }
+    /// It told that the backup `gone` is gone, and what it says is protected now is.
+    fn told(mut self, server: &impl Source, gone: &str) {
+        let told = self.status();
+        assert_eq!(
+            (&told["error"]["code"], &told["phase"]),
+            (&"archive.lost".into(), &"protecting".into()),
+            "{told:#}"
+        );
+        assert!(told["error"]["message"].as_str().unwrap().contains(gone), "{told:#}");
+        assert_eq!(told["alarms"][0]["code"], "alarm.unsafe", "{told:#}");
+        self.by_name(&["status", "--check"]).exits(1);
+        let newest = told["protected"]["position"].as_str().unwrap().to_owned();
+        comes_back(self.stand, server, &newest, &server.content("shop"));
+        verify(self.stand, "vault").0.ok();
+        self.process.stop().ok();
+    }
+}
+
+/// A vault of yesterday: the newest link and its set are gone, and the chain before it is whole. The running process knows, also if
+/// `another_host` made a backup since: the chain is as long as it was.
+fn a_vault_of_yesterday(server: &impl Source, another_host: bool) {
     let stand = Stand::folder(1);
-    let text = format!(
-        "socket: {{ path: s.sock }}\ndatabases:\n  - url: '{}'\n    name: shop\n    vault: vault\n    schedule: '0 3 1 1 *'\n",
-        server.url("shop")
-    );
-    fs::write(stand.path("seawall.yml"), text).unwrap();
-    let by_name = |args: &[&str]| stand.seawall(&[args, &["--config", "seawall.yml"]].concat());
-    let mut process = Process::spawn("seawall", stand.command().args(["replicate", "--config", "seawall.yml"]));
-    let synced = || {
-        wait::until("a backup", wait::SOON * 2, || (by_name(&["sync", "shop", "--wait"]).code() == 0).then_some(()));
-    };
-    let status = || by_name(&["status", "--json"]).json()[0].clone();
-    synced();
+    let seawall = Watched::start(&stand, server);
+    seawall.sync();
     super::copy_folder(&stand.path("vault"), &stand.path("yesterday"));
     server.run("shop", "INSERT INTO t VALUES (3, 'three')");
-    synced();
-    let gone = status()["protected"]["position"].as_str().unwrap().to_owned();
+    seawall.sync();
+    let gone = seawall.status()["protected"]["position"].as_str().unwrap().to_owned();
     super::copy_folder(&stand.path("yesterday"), &stand.path("vault"));
+    if another_host {
+        backup(&stand, server, "shop", "vault");
+    }
     server.run("shop", "INSERT INTO t VALUES (4, 'four')");
-    synced();
-    let told = status();
-    assert_eq!((&told["error"]["code"], &told["phase"]), (&"archive.lost".into(), &"protecting".into()), "{told:#}");
-    assert!(told["error"]["message"].as_str().unwrap().contains(&gone), "{told:#}");
-    assert_eq!(told["alarms"][0]["code"], "alarm.unsafe", "{told:#}");
-    by_name(&["status", "--check"]).exits(1);
-    // What it says is protected now is.
-    let newest = told["protected"]["position"].as_str().unwrap().to_owned();
-    comes_back(&stand, server, &newest, &server.content("shop"));
-    verify(&stand, "vault").0.ok();
-    process.stop().ok();
+    seawall.sync();
+    seawall.told(server, &gone);
+}
+
+/// The newest link is gone, and its set is there: `fleet` shows the same newest backup as `timeline`, and says why.
+fn the_newest_link_is_gone(server: &impl Source, engine: &str) {
+    let stand = Stand::folder(1);
+    let first = backup(&stand, server, "shop", "vault");
+    let second = backup(&stand, server, "shop", "vault");
+    let row = || {
+        let all = stand.seawall(&["fleet", "--json", stand.path("").to_str().unwrap()]).json();
+        let rows = all["databases"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == "vault").unwrap_or_else(|| panic!("{all:#}")).clone()
+    };
+    let timeline = || {
+        let vault = stand.path("vault");
+        let shown = stand.seawall(&["timeline", vault.to_str().unwrap(), "--json"]).json();
+        shown["spans"].as_array().and_then(|spans| spans.last().cloned()).map(|last| last["to"]["position"].clone())
+    };
+    let whole = row();
+    assert_eq!((&whole["newest"]["position"], &whole["engine"]), (&Value::from(second.as_str()), &Value::from(engine)));
+    assert_eq!((whole["doubts"].to_string(), timeline()), ("[]".to_owned(), Some(whole["newest"]["position"].clone())));
+    fs::remove_file(link(&stand, "vault", 2)).unwrap();
+    let told = row();
+    assert_eq!((&told["newest"]["position"], timeline()), (&Value::from(first.as_str()), Some(first.clone().into())));
+    assert!(told["doubts"].to_string().contains(&second), "{told:#}");
+    fs::remove_file(link(&stand, "vault", 1)).unwrap();
+    let told = row();
+    assert!(told["newest"].is_null() && told["doubts"].to_string().contains("chain"), "{told:#}");
+}
+
+#[test]
+fn postgres_a_set_without_its_link_is_not_the_newest() {
+    the_newest_link_is_gone(&shop_on_postgres(), "postgres");
+}
+
+#[test]
+fn mysql_a_set_without_its_link_is_not_the_newest() {
+    the_newest_link_is_gone(&shop_on_mariadb(), "mysql");
 }
 
 #[test]
 fn postgres_a_vault_of_yesterday_is_told() {
-    a_vault_of_yesterday(&shop_on_postgres());
+    a_vault_of_yesterday(&shop_on_postgres(), false);
 }
 
 #[test]
 fn mysql_a_vault_of_yesterday_is_told() {
-    a_vault_of_yesterday(&shop_on_mariadb());
+    a_vault_of_yesterday(&shop_on_mariadb(), false);
+}
+
+#[test]
+fn postgres_a_vault_of_yesterday_with_as_many_links_is_told() {
+    a_vault_of_yesterday(&shop_on_postgres(), true);
+}
+
+#[test]
+fn mysql_a_vault_of_yesterday_with_as_many_links_is_told() {
+    a_vault_of_yesterday(&shop_on_mariadb(), true);
 }

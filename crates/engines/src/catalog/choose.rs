@@ -89,7 +89,10 @@ pub struct Choose {
 impl Choose {
     /// Whether objects must be read before it can be decided.
     pub(super) fn needs_content(&self) -> bool {
-        self.filters.iter().any(|filter| matches!(filter, Filter::Alarms(_) | Filter::Engine(_)))
+        // Which backup sets count decides their age and growth.
+        let chooses_by_points = self.limit.is_some() && matches!(self.order, Order::Age | Order::Growth);
+        let is_of_content = |filter: &Filter| matches!(filter, Filter::Alarms(_) | Filter::Engine(_));
+        chooses_by_points || self.filters.iter().any(is_of_content)
     }
 
     /// The databases that are shown.
@@ -129,6 +132,7 @@ mod tests {
             ("beta", Fact::Encryption, 10, 5),
             ("beta", Fact::Proof(at(6)), 10, 6),
             ("gamma", Fact::Index(seawall_archive::SetId::new(at(3), 1)), 100, 3),
+            ("gamma", Fact::Link(1), 0, 3),
             ("nothing", Fact::Other, 10_000, 3),
         ] {
             tallies.entry((root.to_owned(), String::new())).or_default().add(fact, size, at(hours));

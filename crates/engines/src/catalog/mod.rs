@@ -2,12 +2,13 @@
 //!
 //! One listing of everything tells the most: names have engines, positions, instances and moments, and a listing has sizes and times.
 //! `names` reads a name, `tally` adds up what a database's objects say, and `trend` finds growth and regularity. Objects are read only for
-//! the rows that are shown, and only where there is something to read: the newest proof, and which server a set is of.
+//! the rows that are shown, and only where there is something to read: the newest proof, and the newest links of backup sets (`linked`).
 //! `choose` filters and sorts.
 //!
 //! Memory is that of the databases, not of their objects.
 
 mod choose;
+mod linked;
 mod names;
 mod tally;
 mod trend;
@@ -15,16 +16,16 @@ mod trend;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_archive::Link;
+use seawall_archive::{Link, SetId};
 use seawall_core::{
     Alarm, Clock as _, Description, Failure, LastError, Level, Moment, Phase, Point, Proof, Status, SystemClock,
 };
-use seawall_vault::{Access, ObjectKey, Prefix, VaultUrl};
+use seawall_vault::{Access, ObjectKey, Prefix, Vault, VaultUrl};
 use serde::Serialize;
 
 pub use self::choose::{Choose, Filter, Order};
 use self::names::named;
-use self::tally::{Form, Tally};
+use self::tally::{Form, Sum, Tally};
 use crate::alarms::{Facts, Keeper, Limits, Local, alarms};
 use crate::open::Opener;
 use crate::proofs::{Proofs, beyond, standing};
@@ -50,7 +51,7 @@ pub struct Row {
     pub vault: String,
     /// `sqlite`, `lmdb`, `postgres`, `mysql`; `server` if nothing could be read that says which.
     pub engine: &'static str,
-    /// The newest point that its names tell of.
+    /// The newest point that its names tell of; of a server the newest set that a link of the chain names.
     pub newest: Option<Point>,
     /// How long ago that was, in seconds.
     pub age_s: Option<u64>,
@@ -88,6 +89,9 @@ pub struct Row {
     /// The last link of its chain.
     #[serde(skip)]
     link: u64,
+    /// Its whole backup sets with their bytes, oldest first.
+    #[serde(skip)]
+    sets: Vec<(SetId, u64)>,
     /// When a backup was due, if that is over.
     #[serde(skip)]
     due: Option<Moment>,
@@ -138,17 +142,14 @@ impl Opener {
         let rows = rows(tallies, url, now);
         catalogued.found = u64::try_from(rows.len()).unwrap_or(u64::MAX);
         let read = |row: Row| async { self.read_more(row, url, now).await };
-        let chosen: Vec<Row> = if choose.needs_content() {
-            let all = stream::iter(rows).map(read).buffered(AT_ONCE).collect().await;
-            choose.choose(all)
-        } else {
-            stream::iter(choose.choose(rows)).map(read).buffered(AT_ONCE).collect().await
-        };
-        catalogued.databases = chosen;
+        let rows = if choose.needs_content() { rows } else { choose.choose(rows) };
+        let all = stream::iter(rows).map(read).buffered(AT_ONCE).collect().await;
+        // What was read may change the order.
+        catalogued.databases = choose.choose(all);
         Ok(catalogued)
     }
 
-    /// What only objects tell: the newest proof, and which server backup sets are of.
+    /// What only objects tell: the newest proof, which backup sets count, and which server they are of.
     async fn read_more(&self, mut row: Row, url: &VaultUrl, now: Moment) -> Row {
         if row.proved_at.is_none() && row.link == 0 {
             return judged(row, now);
@@ -162,11 +163,12 @@ impl Opener {
             }
         };
         if row.link > 0 {
-            let key = ObjectKey::new(format!("chain/{:08}.json", row.link)).map_err(Failure::from);
-            let read = async { Ok::<_, Failure>(vault.read(&key?, None, MOST_OF_LINK).await?) };
-            match read.await.map(|bytes| Link::engine_in(&bytes)) {
-                Ok(engine) => row.engine = engine.as_deref().and_then(of_server).unwrap_or(row.engine),
-                Err(failure) => row.doubts.push(format!("which server it is of isn't known: {}", failure.cause)),
+            match newest_links(&vault, &row).await {
+                Ok(links) => row.count_linked(&links, now),
+                Err(failure) => row.doubts.push(format!(
+                    "which server it is of, and whether its newest backup counts, isn't known: {} ({})",
+                    failure.cause, failure.code
+                )),
             }
         }
         if row.proved_at.is_some() {
@@ -192,6 +194,49 @@ impl Opener {
     }
 }
 
+impl Row {
+    /// Takes over what points and copies come to.
+    fn take(&mut self, sum: Sum, now: Moment) {
+        let seconds = |time: std::time::Duration| time.as_secs();
+        (self.age_s, self.forecast_bytes) = (sum.age(now).map(seconds), sum.forecast());
+        (self.newest, self.copy_bytes, self.growth_bytes_per_day) = (sum.newest, sum.copy_bytes, sum.growth);
+        self.every_s = sum.rhythm.map(|rhythm| seconds(rhythm.every));
+        self.gaps = sum.rhythm.map(|rhythm| rhythm.gaps);
+        self.due = sum.rhythm.and_then(|rhythm| rhythm.due);
+    }
+
+    /// Leaves out newer sets than the newest that a link names. `links` are the newest ones, newest first.
+    fn count_linked(&mut self, links: &[Link], now: Moment) {
+        let manifests: Vec<_> = links.iter().filter_map(Link::set).collect();
+        self.engine = manifests.first().and_then(|set| of_server(&set.engine)).unwrap_or(self.engine);
+        let named: Vec<SetId> = manifests.iter().map(|set| set.id).collect();
+        let doubt = linked::unlinked(&mut self.sets, &named);
+        if doubt.is_some() {
+            self.take(tally::of_sets(&self.sets, now), now);
+        }
+        self.doubts.extend(doubt);
+    }
+}
+
+/// The newest link, and the one before it where that doesn't name the newest set.
+async fn newest_links(vault: &Vault, row: &Row) -> Result<Vec<Link>, Failure> {
+    let read = async |number: u64| {
+        let key = ObjectKey::new(format!("chain/{number:08}.json"))?;
+        Ok::<_, Failure>(Link::read(&vault.read(&key, None, MOST_OF_LINK).await?, number)?)
+    };
+    let mut links = vec![read(row.link).await?];
+    let names_newest = |link: &Link| link.set().is_some_and(|set| Some(set.id) == row.sets.last().map(|(id, _)| *id));
+    if !names_newest(&links[0]) && row.link > 1 {
+        // Retention may have deleted that one.
+        match read(row.link - 1).await {
+            Ok(link) => links.push(link),
+            Err(failure) if failure.code == "vault.not-found" => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(links)
+}
+
 /// The place of a vault below a prefix.
 fn place(url: &VaultUrl, root: &str) -> Result<VaultUrl, Failure> {
     if root.is_empty() { Ok(url.clone()) } else { Ok(url.join(root)?) }
@@ -211,16 +256,18 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
         .collect();
     let row = |((root, database), tally): ((String, String), Tally)| {
         let form = tally.form?;
-        let sum = tally.sum(now);
+        let (sum, sets) = (tally.sum(now), tally.whole());
         let name = match (&*root, &*database) {
             (root, "") => root.to_owned(),
             ("", database) => database.to_owned(),
             (root, database) => format!("{root}/{database}"),
         };
         let vault = place(url, &root).map_or_else(|_| format!("{url}/{root}"), |place| place.to_string());
-        let seconds = |time: std::time::Duration| time.as_secs();
-        let (age_s, forecast_bytes) = (sum.age(now).map(seconds), sum.forecast());
-        Some(Row {
+        let mut doubts: Vec<String> = linked::without_chain(sets.len(), tally.link).into_iter().collect();
+        if tally.later > 0 {
+            doubts.push(format!("{} names have moments of the future, and are left out", tally.later));
+        }
+        let mut row = Row {
             name,
             vault,
             engine: match form {
@@ -228,30 +275,30 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
                 Form::Snapshots => "lmdb",
                 Form::Sets => "server",
             },
-            newest: sum.newest,
-            age_s,
-            every_s: sum.rhythm.map(|rhythm| seconds(rhythm.every)),
-            gaps: sum.rhythm.map(|rhythm| rhythm.gaps),
+            newest: None,
+            age_s: None,
+            every_s: None,
+            gaps: None,
             objects: tally.objects,
             bytes: tally.bytes,
-            copy_bytes: sum.copy_bytes,
-            growth_bytes_per_day: sum.growth,
-            forecast_bytes,
+            copy_bytes: None,
+            growth_bytes_per_day: None,
+            forecast_bytes: None,
             holes: (form == Form::Ltx).then_some(tally.holes),
             proved_at: tally.proof,
             proof: None,
             writers: tally.instances.into_iter().collect(),
             encrypted: sealed.contains(&root),
             alarms: Vec::new(),
-            doubts: match tally.later {
-                0 => Vec::new(),
-                later => vec![format!("{later} names have moments of the future, and are left out")],
-            },
+            doubts,
             root,
             link: tally.link,
-            due: sum.rhythm.and_then(|rhythm| rhythm.due),
+            sets,
+            due: None,
             beyond: None,
-        })
+        };
+        row.take(sum, now);
+        Some(row)
     };
     tallies.into_iter().filter_map(row).collect()
 }

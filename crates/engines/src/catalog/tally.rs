@@ -149,16 +149,17 @@ impl Tally {
         }
     }
 
+    /// The sets whose index is there, oldest first, each with its bytes.
+    pub(super) fn whole(&self) -> Vec<(SetId, u64)> {
+        self.sets.iter().filter(|(_, set)| set.is_whole).map(|(id, set)| (*id, set.bytes)).collect()
+    }
+
     /// What it comes to at `now`.
     pub(super) fn sum(&self, now: Moment) -> Sum {
-        let whole: Vec<(SetId, u64)> =
-            self.sets.iter().filter(|(_, set)| set.is_whole).map(|(id, set)| (*id, set.bytes)).collect();
         let (newest, copies): (Option<Point>, Vec<(Moment, u64)>) = match self.form {
-            Some(Form::Sets) => {
-                let newest = whole.last().map(|(id, _)| Point { position: id.to_string(), moment: id.moment() });
-                let last = whole.len().saturating_sub(COPIES);
-                (newest, whole.iter().skip(last).map(|(id, bytes)| (id.moment(), *bytes)).collect())
-            }
+            // Without a chain no set counts.
+            Some(Form::Sets) if self.link == 0 => return Sum::default(),
+            Some(Form::Sets) => return of_sets(&self.whole(), now),
             Some(Form::Snapshots) => {
                 let newest = self.snapshot.as_ref();
                 let newest = newest.map(|(at, instance)| Point { position: instance.clone(), moment: *at });
@@ -174,18 +175,25 @@ impl Tally {
             }
             None => (None, Vec::new()),
         };
-        let moments: Vec<Moment> = whole.iter().map(|(id, _)| id.moment()).collect();
-        Sum {
-            newest,
-            copy_bytes: copies.iter().max_by_key(|(at, _)| *at).map(|(_, size)| *size),
-            growth: trend::growth(&copies),
-            // Only backup sets are made by the clock. The others follow their database's changes.
-            rhythm: trend::rhythm(&moments, now),
-        }
+        // Only backup sets are made by the clock. The others follow their database's changes.
+        Sum::of(newest, &copies, None)
     }
 }
 
+/// What sets come to at `now`, oldest first, each with its bytes.
+pub(super) fn of_sets(sets: &[(SetId, u64)], now: Moment) -> Sum {
+    let newest = sets.last().map(|(id, _)| Point { position: id.to_string(), moment: id.moment() });
+    let copies: Vec<(Moment, u64)> = sets.iter().map(|(id, bytes)| (id.moment(), *bytes)).collect();
+    let moments: Vec<Moment> = copies.iter().map(|(at, _)| *at).collect();
+    Sum::of(newest, &copies[copies.len().saturating_sub(COPIES)..], trend::rhythm(&moments, now))
+}
+
 impl Sum {
+    fn of(newest: Option<Point>, copies: &[(Moment, u64)], rhythm: Option<Rhythm>) -> Self {
+        let copy_bytes = copies.iter().max_by_key(|(at, _)| *at).map(|(_, size)| *size);
+        Self { newest, copy_bytes, growth: trend::growth(copies), rhythm }
+    }
+
     /// How long ago the newest point was.
     pub(super) fn age(&self, now: Moment) -> Option<Duration> {
         self.newest.as_ref().map(|newest| now.since(newest.moment))
@@ -253,6 +261,8 @@ mod tests {
         let rhythm = tally.sum(at(80)).rhythm.expect("three sets");
         assert_eq!((rhythm.every, rhythm.gaps, rhythm.due), (Duration::from_secs(24 * 3600), 0, Some(at(73))));
         assert_eq!(tally.form, Some(Form::Sets));
+        let without_chain = Tally { link: 0, ..tally };
+        assert_eq!(without_chain.sum(at(80)), Sum::default());
     }
 
     #[test]

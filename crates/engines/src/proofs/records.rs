@@ -85,20 +85,27 @@ impl Proofs {
     /// # Errors
     /// When the vault can't be listed.
     pub async fn newest(&self, most: usize) -> Result<Recorded, Failure> {
-        self.newest_while(|proofs| proofs.len() < most).await
+        self.newest_while(|proofs| proofs.len() < most, |_| true).await
     }
 
-    /// The newest records, at most `most`; more if none of these says anything about the objects, because the proofs couldn't be made. A
-    /// failure then isn't hidden by later proofs that say nothing.
+    /// The newest records, at most `most`. If none of these says anything about the objects, because the proofs couldn't be made, also
+    /// the newest that does. A failure then isn't hidden by later proofs that say nothing, and these take no memory.
     ///
     /// # Errors
     /// When the vault can't be listed.
     pub async fn newest_that_tell(&self, most: usize) -> Result<Recorded, Failure> {
-        self.newest_while(|proofs| proofs.len() < most || proofs.iter().all(|proof| proof.inconclusive)).await
+        let says_nothing = |proof: &Proof| proof.inconclusive;
+        let more = |proofs: &[Proof]| proofs.len() < most || proofs.iter().all(says_nothing);
+        self.newest_while(more, |proofs| proofs.last().is_none_or(|last| proofs.len() <= most || !says_nothing(last)))
+            .await
     }
 
-    /// The newest records, for as long as `more` of those read so far says so.
-    async fn newest_while(&self, more: impl Fn(&[Proof]) -> bool) -> Result<Recorded, Failure> {
+    /// The newest records, for as long as `more` of those read so far says so. The last one read is dropped if `keeps` says no.
+    async fn newest_while(
+        &self,
+        more: impl Fn(&[Proof]) -> bool,
+        keeps: impl Fn(&[Proof]) -> bool,
+    ) -> Result<Recorded, Failure> {
         let Names { newest, later, cut, .. } = self.names().await?;
         let mut recorded = Recorded::default();
         let mut all = Box::pin(stream::iter(newest.into_iter().rev()).map(|name| self.look(name)).buffered(AT_ONCE));
@@ -107,7 +114,12 @@ impl Proofs {
             && let Some((name, read)) = all.next().await
         {
             match read {
-                Ok(proof) => recorded.proofs.push(proof),
+                Ok(proof) => {
+                    recorded.proofs.push(proof);
+                    if !keeps(&recorded.proofs) {
+                        recorded.proofs.pop();
+                    }
+                }
                 Err(_) if left_out >= MOST_DOUBTS => left_out += 1,
                 Err(why) => {
                     left_out += 1;
@@ -363,7 +375,8 @@ mod tests {
             proofs.write(&made, &Fingerprints::new()).await.expect("written");
         }
         let found = proofs.newest_that_tell(3).await.expect("listed").proofs;
-        assert_eq!((found.len(), found.last().map(|last| last.inconclusive)), (30, Some(false)));
+        let nothing: Vec<bool> = found.iter().map(|proof| proof.inconclusive).collect();
+        assert_eq!(nothing, [true, true, true, false], "those between say nothing, and take no memory");
         assert_eq!(proofs.newest(3).await.expect("listed").proofs.len(), 3);
         proofs.write(&proof(31_000), &Fingerprints::new()).await.expect("written");
         assert_eq!(proofs.newest_that_tell(3).await.expect("listed").proofs.len(), 3);

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use seawall_agent::Opener;
 use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
 use seawall_archive::{Catalog, RetentionPolicy, Schedule, Unlinked, unlinked};
 use seawall_core::{Failure, Hole, Moment, Timeline};
 
 use super::finding::Finding;
+use super::places::{Away, each, place};
 use crate::edge::Edge;
 use crate::{runtime, table};
 
@@ -19,51 +21,58 @@ const OLD_HOLE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Holes and gaps that are told one by one.
 const SHOWN: usize = 3;
 
+/// Pairs of points before a gap that tell whether the schedule was today's by then.
+const PAIRS: usize = 3;
+
 /// A backup writes its index and its link within moments. A set that waits for its link for longer doesn't get one.
 const LINKED_WITHIN: Duration = Duration::from_secs(3600);
 
 /// Retention deletes what an interrupted backup left after seven days; a day later it should have.
 const REMOVED_WITHIN: Duration = Duration::from_secs(8 * 24 * 3600);
 
-/// Looks at the history of each database.
-pub(super) fn of_all(config: &Config, edge: &Edge, now: Moment) -> Vec<Finding> {
-    let of_database = |database: &DatabaseConfig| {
-        of_one(database, edge, now).unwrap_or_else(|failure| {
+/// Looks at the history of each database. Places that are `away` aren't asked again.
+///
+/// # Errors
+/// When the command is interrupted, or its keys can't be read.
+pub(super) fn of_all(config: &Config, edge: &Edge, now: Moment, away: &mut Away) -> Result<Vec<Finding>, Failure> {
+    let opener = edge.opener(1)?;
+    let look = |database| of_one(database, &opener, now);
+    let of_place = |database: &DatabaseConfig| place(&database.vault);
+    let answers = runtime::run(async { Ok(each(&config.databases, of_place, away, look).await) })?;
+    let told = |(database, answer): (&DatabaseConfig, Result<Vec<Finding>, Failure>)| {
+        answer.unwrap_or_else(|failure| {
             let meaning = format!("its history can't be read: {} ({})", failure.cause, failure.code);
             vec![Finding::wrong(CHECK, &database.name, meaning, failure.next)]
         })
     };
-    config.databases.iter().flat_map(of_database).collect()
+    Ok(config.databases.iter().zip(answers).flat_map(told).collect())
 }
 
-fn of_one(database: &DatabaseConfig, edge: &Edge, now: Moment) -> Result<Vec<Finding>, Failure> {
-    let opener = edge.opener(1)?;
+async fn of_one(database: &DatabaseConfig, opener: &Opener, now: Moment) -> Result<Vec<Finding>, Failure> {
     let name = &database.name;
     let server = match &database.engine {
         EngineConfig::Server(server) => Some(server),
         EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
     };
-    runtime::run(async {
-        let (vault, engine) = opener.database_and_vault(database).await?;
-        let timeline = engine.history().timeline().await?;
-        let mut found = Vec::new();
-        if let Some(server) = server {
-            let faults = Catalog::read(&vault).await?.findings();
-            found.extend(faults.iter().map(|fault| {
-                let next = format!("seawall verify '{name}'; if the backup is lost, and you know why: seawall maintain '{name}' --acknowledge NUMBER");
-                Finding::wrong("chain", name, format!("{}: {} ({})", fault.object, fault.cause, fault.code), next)
-            }));
-            let moments: Vec<Moment> = timeline.spans.iter().map(|span| span.to.moment).collect();
-            found.extend(of_gaps(name, &missed(&server.schedule, &server.retention, &moments, now)));
-            found.extend(unlinked(&vault).await?.iter().filter_map(|set| of_unlinked(name, set, now)));
-        } else {
-            found.extend(of_holes(name, &timeline.holes, now));
-        }
-        if found.is_empty() {
-            found.push(of_whole(name, server.is_some(), &timeline));
-        }
-        Ok(found)
-    })
+    let (vault, engine) = opener.database_and_vault(database).await?;
+    let timeline = engine.history().timeline().await?;
+    let mut found = Vec::new();
+    if let Some(server) = server {
+        let faults = Catalog::read(&vault).await?.findings();
+        found.extend(faults.iter().map(|fault| {
+            let next = format!("seawall verify '{name}'; if the backup is lost, and you know why: seawall maintain '{name}' --acknowledge NUMBER");
+            Finding::wrong("chain", name, format!("{}: {} ({})", fault.object, fault.cause, fault.code), next)
+        }));
+        let moments: Vec<Moment> = timeline.spans.iter().map(|span| span.to.moment).collect();
+        found.extend(of_gaps(name, &missed(&server.schedule, &server.retention, &moments, now)));
+        found.extend(unlinked(&vault).await?.iter().filter_map(|set| of_unlinked(name, set, now)));
+    } else {
+        found.extend(of_holes(name, &timeline.holes, now));
+    }
+    if found.is_empty() {
+        found.push(of_whole(name, server.is_some(), &timeline));
+    }
+    Ok(found)
 }
 
 /// A history without a fault, if there is one.
@@ -105,31 +114,38 @@ struct Gap {
     missing: u64,
 }
 
-/// Where backups are missing: between two points more than one was due. Stretches that retention thins out tell nothing. That
-/// the newest is overdue now is an alarm of its own.
+/// Where backups are missing: between two points more than one was due by today's schedule. Stretches that retention thins out tell
+/// nothing. That the newest is overdue now is an alarm of its own.
+///
+/// No vault records which schedule it had. So a gap counts only if one of the last [`PAIRS`] pairs of points before it fits today's:
+/// exactly one backup was due between the two. Daily backups from before a change to an hourly schedule don't.
 fn missed(schedule: &Schedule, retention: &RetentionPolicy, moments: &[Moment], now: Moment) -> Vec<Gap> {
     /// More are as good as countless.
     const MOST: u64 = 10_000;
     let window = retention.window.filter(|_| retention.enabled);
     let from = window.map_or(Moment::from_millis(i64::MIN), |window| now.before(window));
     let pairs = moments.iter().zip(moments.iter().skip(1)).filter(|(before, _)| **before >= from);
-    let gap = |(before, behind): (&Moment, &Moment)| {
+    let due_between = |(before, behind): (&Moment, &Moment)| {
         let mut due = schedule.after(*before);
         let mut count: u64 = 0;
         while let Some(moment) = due.filter(|moment| moment <= behind && count < MOST) {
             count += 1;
             due = schedule.after(moment);
         }
-        // The last one was made, perhaps late.
-        (count > 1).then(|| Gap { from: *before, to: *behind, missing: count - 1 })
+        (*before, *behind, count)
     };
-    pairs.filter_map(gap).collect()
+    // Two points between which none was due, as one that was asked for, tell nothing of the schedule.
+    let pairs: Vec<(Moment, Moment, u64)> = pairs.map(due_between).filter(|(.., count)| *count > 0).collect();
+    let fits_before = |at: usize| pairs[at.saturating_sub(PAIRS)..at].iter().any(|(.., count)| *count == 1);
+    let gaps = pairs.iter().enumerate().filter(|(at, (.., count))| *count > 1 && fits_before(*at));
+    // The last one that was due was made, perhaps late.
+    gaps.map(|(_, (from, to, count))| Gap { from: *from, to: *to, missing: count - 1 }).collect()
 }
 
 fn of_gaps(name: &str, gaps: &[Gap]) -> Vec<Finding> {
     let tell = |gap: &Gap| {
         let Gap { from, to, missing } = gap;
-        let meaning = format!("the schedule asked for more backups between {from} and {to}: {missing} missing");
+        let meaning = format!("by today's schedule more backups were due between {from} and {to}: {missing} missing");
         let next =
             "look into the log of that time, and let the process run when a backup is due: systemctl status seawall";
         Finding::warning("gaps", name, meaning, next)
@@ -195,8 +211,19 @@ mod tests {
             (None, &["2026-11-20T03:00:05Z", "2026-11-21T03:00:05Z"], vec![]),
             // Made late, because the machine was off.
             (None, &["2026-11-20T03:00:05Z", "2026-11-21T17:00:00Z", "2026-11-22T03:00:01Z"], vec![]),
-            (None, &["2026-11-19T03:00:05Z", "2026-11-19T09:00:00Z", "2026-11-22T03:00:05Z"], vec![2]),
-            (None, &["2026-11-18T03:00:05Z", "2026-11-20T03:00:05Z", "2026-11-22T03:00:05Z"], vec![1, 1]),
+            (
+                None,
+                &["2026-11-18T03:00:05Z", "2026-11-19T03:00:05Z", "2026-11-19T09:00:00Z", "2026-11-22T03:00:05Z"],
+                vec![2],
+            ),
+            (
+                None,
+                &["2026-11-17T03:00:05Z", "2026-11-18T03:00:05Z", "2026-11-20T03:00:05Z", "2026-11-22T03:00:05Z"],
+                vec![1, 1],
+            ),
+            // Nothing before them fits: the schedule may have been another one.
+            (None, &["2026-11-18T03:00:05Z", "2026-11-20T03:00:05Z", "2026-11-22T03:00:05Z"], vec![]),
+            (None, &["2026-11-19T03:00:05Z", "2026-11-19T09:00:00Z", "2026-11-22T03:00:05Z"], vec![]),
             // Thinned out.
             (Some(3), &["2026-11-01T03:00:05Z", "2026-11-20T03:00:05Z", "2026-11-21T03:00:05Z"], vec![]),
             // A clock that was set back.
@@ -206,6 +233,30 @@ mod tests {
             let gaps = missed(&daily, &retention(days), &moments, now);
             assert_eq!(gaps.iter().map(|gap| gap.missing).collect::<Vec<_>>(), expected, "{moments:?}");
             assert_eq!(of_gaps("a", &gaps).len(), expected.len());
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_was_changed_makes_no_gaps() {
+        let now = at("2026-11-22T12:00:00Z");
+        let moments = |hours: &[i64]| -> Vec<Moment> {
+            let first = at("2026-11-10T00:00:05Z").as_millis();
+            hours.iter().map(|hour| Moment::from_millis(first + hour * 3_600_000)).collect()
+        };
+        for (schedule, hours, expected) in [
+            // From daily to hourly, and later an outage of three hours.
+            ("0 * * * *", &[0, 24, 48, 72, 73, 74, 75][..], vec![]),
+            ("0 * * * *", &[0, 24, 48, 72, 73, 74, 75, 79], vec![3]),
+            ("0 * * * *", &[0, 1, 2, 6, 9, 10], vec![3, 2]),
+            // From hourly to daily.
+            ("0 0 * * *", &[0, 1, 2, 3, 24, 48, 72], vec![]),
+            ("0 0 * * *", &[0, 1, 2, 3, 24, 48, 120], vec![2]),
+            // Hourly, daily for a time, and hourly again: only three pairs are near an hourly one.
+            ("0 * * * *", &[0, 1, 24, 48, 72, 96, 120, 144, 145], vec![22, 23, 23]),
+        ] {
+            let schedule = Schedule::parse(schedule, "a").expect("a schedule");
+            let gaps = missed(&schedule, &retention(None), &moments(hours), now);
+            assert_eq!(gaps.iter().map(|gap| gap.missing).collect::<Vec<_>>(), expected, "{hours:?}");
         }
     }
 

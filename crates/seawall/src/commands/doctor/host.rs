@@ -194,11 +194,33 @@ fn has_secret(text: &str) -> bool {
 
 /// Whether a key with this value is a secret itself: of a configuration, or an environment variable.
 pub(super) fn is_secret(key: &str, value: &str) -> bool {
-    const SECRETS: [&str; 6] = ["password", "token", "secret", "secret-key", "account-key", "secret-access-key"];
-    let (key, value) = (key.trim().to_lowercase().replace('_', "-"), value.trim().trim_matches(['"', '\'']));
-    let is_named = SECRETS.iter().any(|secret| key.ends_with(secret)) || matches!(&*key, "pgpassword" | "mysql-pwd");
-    let is_given = !value.is_empty() && !value.starts_with(['$', '#']);
-    is_named && is_given || has_password(value)
+    let value = value.trim().trim_matches(['"', '\'']);
+    let is_given = |value: &str| !value.is_empty() && !value.starts_with(['$', '#']);
+    let in_query = |(name, value): (&str, &str)| is_named_secret(name) && is_given(value);
+    let query = value.split_once("://").and_then(|(_, rest)| rest.split_once('?')).map_or("", |(_, query)| query);
+    is_named_secret(key) && is_given(value)
+        || has_password(value)
+        || query.split('&').filter_map(|pair| pair.split_once('=')).any(in_query)
+}
+
+/// Whether the value of a key of this name is a secret.
+fn is_named_secret(key: &str) -> bool {
+    const ENDS: [&str; 10] = [
+        "password",
+        "passphrase",
+        "token",
+        "secret",
+        "secret-key",
+        "account-key",
+        "storage-key",
+        "application-key",
+        "secret-access-key",
+        "mysql-pwd",
+    ];
+    // NATS: a seed, a key that is a seed, and a signed login.
+    const WHOLE: [&str; 6] = ["seed", "nkey", "jwt", "nats-seed", "nats-nkey", "nats-jwt"];
+    let key = key.trim().trim_start_matches("export ").to_lowercase().replace('_', "-");
+    ENDS.iter().any(|secret| key.ends_with(secret)) || WHOLE.contains(&&*key)
 }
 
 /// Whether a URL has a password: `postgres://user:password@host`.
@@ -311,8 +333,35 @@ mod tests {
             ("url: postgres://app:hush@db/shop", true),
             ("- url: 'postgres://app@db/shop'", false),
             ("url: postgres://app:${PASSWORD}@db/shop", false),
+            ("seed: SUAJ4", true),
+            ("nkey: SUAJ4", true),
+            ("nkey: $SEED", false),
+            ("jwt: eyJ0", true),
+            ("application-key: K001", true),
+            ("account-key-file: /etc/key", false),
+            ("access-key-id: AKIA", false),
+            ("url: s3://b/p?region=x&secret-access-key=hush", true),
+            ("url: s3://b/p?region=x&secret-access-key=${KEY}", false),
+            ("url: s3://b/p?region=x", false),
         ] {
             assert_eq!(has_secret(text), expected, "{text}");
+        }
+        for (name, expected) in [
+            ("AZURE_STORAGE_KEY", true),
+            ("LITESTREAM_AZURE_ACCOUNT_KEY", true),
+            ("AZURE_STORAGE_SAS_TOKEN", true),
+            ("B2_APPLICATION_KEY", true),
+            ("B2_APPLICATION_KEY_ID", false),
+            ("OSS_ACCESS_KEY_SECRET", true),
+            ("OSS_ACCESS_KEY_ID", false),
+            ("AWS_SECRET_ACCESS_KEY", true),
+            ("PGPASSWORD", true),
+            ("MYSQL_PWD", true),
+            ("export WEBDAV_TOKEN", true),
+            ("SEAWALL_SEED", false),
+            ("AWS_REGION", false),
+        ] {
+            assert_eq!(is_secret(name, "x"), expected, "{name}");
         }
         let file = Path::new("/etc/seawall.yml");
         for (mode, secret, verdict) in

@@ -4,9 +4,11 @@
 //! machine, `unit` at the unit of systemd, `protection` at what is known of the databases, `servers` at sources that are servers,
 //! `vaults` at the stores, and `history` at what can be restored from them.
 
+mod confined;
 mod finding;
 mod history;
 mod host;
+mod places;
 mod protection;
 mod servers;
 mod unit;
@@ -22,6 +24,7 @@ use seawall_core::{Clock as _, Failure, Kind, Moment, Phase, Status, SystemClock
 use seawall_host::folder_of;
 
 use self::finding::Finding;
+use self::places::Away;
 use self::protection::Held;
 use crate::arguments::DoctorArguments;
 use crate::edge::Edge;
@@ -46,15 +49,16 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
     let running = running(arguments, edge);
     let databases = running.as_ref().map_or(config.databases.len(), |running| running.statuses.len());
     let now = SystemClock.now();
-    let (recorded, held) = match &running {
+    let Recorded { statuses: recorded, unrecorded, held } = match &running {
         Err(failure) if is_absent(failure) => recorded(config, edge, now)?,
-        _ => (Vec::new(), Held { files: 0, held: 0 }),
+        _ => Recorded::default(),
     };
     findings.extend(protection::of_process(config, running.as_ref().map_err(Clone::clone), held));
     let statuses = running.as_ref().map_or(&recorded, |running| &running.statuses);
     for status in statuses {
-        findings.extend(protection::of_status(status, now));
+        findings.extend(protection::of_status(status, running.is_ok(), now));
     }
+    findings.extend(unrecorded.iter().map(|(name, failure)| protection::of_unrecorded(name, failure)));
     findings.extend(units::of_all(config, arguments.unit.as_deref(), edge));
     findings.extend(servers::of_all(config, edge));
     let paths: BTreeSet<PathBuf> = statuses
@@ -65,26 +69,44 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
     findings.extend(of_files(&config.databases, &paths));
     findings.extend(host::limits(databases as u64));
     if !arguments.no_vaults {
-        findings.extend(vaults::of_all(config, edge));
-        findings.extend(history::of_all(config, edge, now));
+        let mut away = Away::new();
+        findings.extend(vaults::of_all(config, edge, &mut away)?);
+        findings.extend(history::of_all(config, edge, now, &mut away)?);
     }
     Ok(findings)
 }
 
-/// The statuses of databases that are files, as the records on this machine tell them, and which of these databases a process
-/// protects. Without such a process there are no statuses: then one finding says it for all of them.
-fn recorded(config: &Config, edge: &Edge, now: Moment) -> Result<(Vec<Status>, Held), Failure> {
+/// What the records on this machine tell of databases that are files.
+#[derive(Default)]
+struct Recorded {
+    statuses: Vec<Status>,
+    /// Databases without a record that can be read, and why.
+    unrecorded: Vec<(String, Failure)>,
+    held: Held,
+}
+
+/// The records of databases that are files, and which of these databases a process protects. Without such a process only `held` is
+/// told: then one finding says it for all of them.
+fn recorded(config: &Config, edge: &Edge, now: Moment) -> Result<Recorded, Failure> {
     let opener = edge.opener(1)?;
-    let files = || config.databases.iter().filter(|database| !matches!(database.engine, EngineConfig::Server(_)));
-    let status = |database: &DatabaseConfig| {
-        let status = runtime::run(opener.recorded(database)).ok()?;
-        let status = Status { name: database.name.clone(), ..status };
-        Some(judged(status, Keeper::Nobody, database.judged(), opener.place_here(database).read(), now))
-    };
-    let statuses: Vec<Status> = files().filter_map(status).collect();
-    let held = statuses.iter().filter(|status| status.phase != Phase::Stopped).count();
-    let statuses = if held == 0 { Vec::new() } else { statuses };
-    Ok((statuses, Held { files: files().count(), held }))
+    let is_file = |database: &&DatabaseConfig| !matches!(database.engine, EngineConfig::Server(_));
+    let mut told = Recorded::default();
+    for database in config.databases.iter().filter(is_file) {
+        told.held.files += 1;
+        match runtime::run(opener.recorded(database)) {
+            Ok(status) => {
+                let status = Status { name: database.name.clone(), ..status };
+                told.held.held += usize::from(status.phase != Phase::Stopped);
+                let place = opener.place_here(database).read();
+                told.statuses.push(judged(status, Keeper::Nobody, database.judged(), place, now));
+            }
+            Err(failure) => told.unrecorded.push((database.name.clone(), failure)),
+        }
+    }
+    match told.held.held {
+        0 => Ok(Recorded { held: told.held, ..Recorded::default() }),
+        _ => Ok(told),
+    }
 }
 
 /// What the running process answers.

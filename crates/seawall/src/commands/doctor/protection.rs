@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seawall_agent::config::Config;
+use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
 use seawall_core::{Alarm, Failure, Moment, Phase, Severity, Status};
 
 use super::finding::Finding;
@@ -19,7 +19,7 @@ const OF_PHASE: [&str; 3] = ["alarm.failing", "alarm.halted", "alarm.stopped"];
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What the locks on this machine tell of databases that are files, where no process answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Held {
     /// Databases of the configuration that are files.
     pub(super) files: usize,
@@ -32,13 +32,27 @@ pub(super) fn of_process(config: &Config, running: Result<&Running, Failure>, he
     let file = config.file.display().to_string();
     match running {
         Ok(running) => of_running(&running.version, running.pid),
-        Err(failure) if is_absent(&failure) => vec![of_locks(&file, config.services.socket.is_some(), held)],
+        Err(failure) if is_absent(&failure) => {
+            vec![of_locks(&file, config.services.socket.is_some(), held, &untold(config))]
+        }
         Err(failure) => vec![Finding::wrong("process", failure.object, failure.cause, failure.next)],
     }
 }
 
-/// No process answers: either none runs, or it has no control socket. Then the locks on the files tell.
-fn of_locks(file: &str, has_socket: bool, Held { files, held }: Held) -> Finding {
+/// Why locks don't tell of a configuration's databases whether a process protects them.
+fn untold(config: &Config) -> String {
+    let is_server = |database: &DatabaseConfig| matches!(database.engine, EngineConfig::Server(_));
+    let reasons = [
+        (config.databases.iter().any(is_server), "databases of servers leave no lock"),
+        (!config.directories.is_empty(), "only a process knows which databases are in the folders (`dir`)"),
+    ];
+    let reasons: Vec<&str> = reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, reason)| reason).collect();
+    if reasons.is_empty() { "the configuration names no database".to_owned() } else { reasons.join(", and ") }
+}
+
+/// No process answers: either none runs, or it has no control socket. Then the locks on the files tell. `untold` is why they don't
+/// tell of all databases.
+fn of_locks(file: &str, has_socket: bool, Held { files, held }: Held, untold: &str) -> Finding {
     const CHECK: &str = "process";
     match (held, has_socket) {
         (1.., false) => {
@@ -46,6 +60,10 @@ fn of_locks(file: &str, has_socket: bool, Held { files, held }: Held) -> Finding
                 "a process protects {held} of {}; it has no control socket, so its version isn't known",
                 table::count(files, "database")
             );
+            if held < files {
+                let next = "restart it, so that it reads the configuration again: systemctl restart seawall";
+                return Finding::warning(CHECK, file, meaning, next);
+            }
             Finding::fine(CHECK, file, meaning)
         }
         (1.., true) => {
@@ -57,8 +75,9 @@ fn of_locks(file: &str, has_socket: bool, Held { files, held }: Held) -> Finding
             Finding::warning(CHECK, file, meaning, "restart it: systemctl restart seawall")
         }
         (0, false) if files == 0 => {
-            let meaning = "the control socket is off, and databases of servers leave no lock, so it can't be told whether a process \
-                           makes their backups";
+            let meaning = format!(
+                "the control socket is off, and {untold}, so it can't be told whether a process protects anything"
+            );
             let next =
                 format!("add `socket: {{}}` to '{file}' and restart the process; or look: systemctl status seawall");
             Finding::warning(CHECK, file, meaning, next)
@@ -80,8 +99,15 @@ fn of_running(version: &str, pid: u32) -> Vec<Finding> {
     vec![Finding::warning("process", object, meaning, "restart it: systemctl restart seawall")]
 }
 
-/// What a status says of one database.
-pub(super) fn of_status(status: &Status, now: Moment) -> Vec<Finding> {
+/// A database of which this machine has no record that can be read, while a process protects others.
+pub(super) fn of_unrecorded(name: &str, failure: &Failure) -> Finding {
+    let meaning = format!("nothing here says that a process protects it: {} ({})", failure.cause, failure.code);
+    let next = "if it is new in the configuration, restart the process: systemctl restart seawall";
+    Finding::warning("protection", name, meaning, next)
+}
+
+/// What a status says of one database. `answers` is whether a process answers at its control socket.
+pub(super) fn of_status(status: &Status, answers: bool, now: Moment) -> Vec<Finding> {
     const CHECK: &str = "protection";
     let name = &status.name;
     let mut found = Vec::new();
@@ -101,7 +127,10 @@ pub(super) fn of_status(status: &Status, now: Moment) -> Vec<Finding> {
             found.push(Finding::wrong(CHECK, name, format!("protection fails and is tried again: {cause}"), next));
         }
         (Phase::Stopped, _) => {
-            let next = format!("seawall start '{name}'");
+            let next = match answers {
+                true => format!("seawall start '{name}'"),
+                false => "restart the process: systemctl restart seawall".to_owned(),
+            };
             found.push(Finding::wrong(CHECK, name, "it is stopped, so nothing protects it", next));
         }
         (_, Some((cause, next))) => found.push(Finding::warning(CHECK, name, cause, next)),
@@ -136,7 +165,11 @@ fn unknown(name: &str) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use seawall_agent::config::Surroundings;
     use seawall_core::{Description, Kind, LastError};
+    use seawall_vault::Environment;
 
     use super::super::finding::Verdict::{self, Fine, Warning, Wrong};
     use super::*;
@@ -147,7 +180,7 @@ mod tests {
     }
 
     fn verdicts(status: &Status, days: i64) -> Vec<(&'static str, Verdict)> {
-        let found = of_status(status, Moment::from_millis(days * 86_400_000));
+        let found = of_status(status, true, Moment::from_millis(days * 86_400_000));
         assert!(found.iter().all(|finding| finding.next.is_empty() == (finding.verdict == Fine)), "{found:?}");
         found.iter().map(|finding| (finding.check, finding.verdict)).collect()
     }
@@ -166,6 +199,15 @@ mod tests {
             (at(Phase::Stopped), Wrong),
         ] {
             assert_eq!(verdicts(&status, 0), [("protection", expected)], "{status:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_process_that_answers_is_asked_to_start() {
+        for (answers, expected) in
+            [(true, "seawall start 'app'"), (false, "restart the process: systemctl restart seawall")]
+        {
+            assert_eq!(of_status(&at(Phase::Stopped), answers, Moment::from_millis(0))[0].next, expected);
         }
     }
 
@@ -189,16 +231,37 @@ mod tests {
     fn locks_tell_of_a_process_without_a_socket() {
         for (has_socket, files, held, expected) in [
             (false, 2, 2, Fine),
-            (false, 2, 1, Fine),
+            // The process is older than a line of the configuration.
+            (false, 2, 1, Warning),
             (true, 2, 1, Warning),
             (false, 0, 0, Warning),
             (true, 0, 0, Wrong),
             (false, 1, 0, Wrong),
             (true, 1, 0, Wrong),
         ] {
-            let found = of_locks("/etc/seawall.yml", has_socket, Held { files, held });
+            let found = of_locks("/etc/seawall.yml", has_socket, Held { files, held }, "why");
             assert_eq!(found.verdict, expected, "{found:?}");
             assert_eq!(found.next.is_empty(), expected == Fine, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_locks_do_not_tell_is_named() {
+        let environment = Environment::default();
+        let surroundings = Surroundings { environment: &environment, directory: Path::new("/"), pid: 1 };
+        for (text, expected) in [
+            ("databases:\n  - { dir: /d, vault: /v }\n", &["the folders"][..]),
+            ("databases:\n  - { name: a, url: postgres://u@h/a, schedule: '0 3 * * *', vault: /v }\n", &["servers"]),
+            (
+                "databases:\n  - { dir: /d, vault: /v }\n  - { name: a, url: postgres://u@h/a, schedule: '0 3 * * *', vault: /w }\n",
+                &["servers", "the folders"],
+            ),
+        ] {
+            let config = Config::parse(Path::new("/etc/seawall.yml"), text, &surroundings, true).expect(text);
+            let told = untold(&config);
+            for word in ["servers", "the folders"] {
+                assert_eq!(told.contains(word), expected.contains(&word), "{text}: {told}");
+            }
         }
     }
 

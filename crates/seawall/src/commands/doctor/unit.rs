@@ -2,13 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::confined::{Confined, May};
 use super::finding::Finding;
 use super::host::is_secret;
 
 const CHECK: &str = "unit";
-
-/// Folders that stay writable under `ProtectSystem=strict`.
-const NEVER_PROTECTED: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// A folder that Seawall writes to, and what for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,31 +25,28 @@ pub(super) struct Needs<'a> {
     pub(super) exists: &'a dyn Fn(&Path) -> bool,
 }
 
-/// What a service may do with a folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum May {
-    Write,
-    Read,
-    /// It doesn't see what others see there.
-    Nothing,
-}
-
 /// The lines of a unit that matter here. Drop-ins may stand behind it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Unit {
     /// The words of the command.
     command: Vec<String>,
-    /// Files of variables that must be there.
-    environment_files: Vec<PathBuf>,
+    /// Files of variables, each with whether it must be there.
+    environment_files: Vec<(PathBuf, bool)>,
     /// Names of variables that hold a secret in the unit itself.
     secrets: Vec<String>,
-    /// `SEAWALL_CONFIG`, where the unit sets it.
+    /// `SEAWALL_CONFIG` or `LITESTREAM_CONFIG`, where a variable of the unit sets it.
     config: Option<PathBuf>,
-    protect_system: String,
-    protect_home: String,
-    private_tmp: bool,
-    /// Paths with what the unit says of them.
-    paths: Vec<(PathBuf, May)>,
+    working_directory: Option<PathBuf>,
+    user: Option<String>,
+    confined: Confined,
+}
+
+/// The program that a unit runs, by the name it is called by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Called {
+    Seawall,
+    /// With Litestream's own command line.
+    Litestream,
 }
 
 impl Unit {
@@ -68,45 +63,55 @@ impl Unit {
     }
 
     fn take(&mut self, key: &str, value: &str) {
-        let is_on = matches!(value, "yes" | "true" | "on" | "1");
         match key {
             // An empty assignment takes back the earlier ones.
             "ExecStart" if value.is_empty() => self.command.clear(),
             "ExecStart" => self.command = words(value),
             "EnvironmentFile" if value.is_empty() => self.environment_files.clear(),
             // With a minus it may be missing.
-            "EnvironmentFile" if !value.starts_with('-') => self.environment_files.push(unquoted(value).into()),
+            "EnvironmentFile" => {
+                let file = unquoted(value.trim_start_matches('-')).into();
+                self.environment_files.push((file, !value.starts_with('-')));
+            }
             "Environment" => words(value).iter().for_each(|word| self.set(word)),
-            "ProtectSystem" => value.clone_into(&mut self.protect_system),
-            "ProtectHome" => value.clone_into(&mut self.protect_home),
-            "PrivateTmp" => self.private_tmp = is_on || value == "disconnected",
-            "ReadWritePaths" | "ReadWriteDirectories" => self.allow(value, "/", May::Write),
-            "ReadOnlyPaths" | "ReadOnlyDirectories" => self.allow(value, "/", May::Read),
-            "InaccessiblePaths" | "InaccessibleDirectories" => self.allow(value, "/", May::Nothing),
-            "StateDirectory" => self.allow(value, "/var/lib", May::Write),
-            "CacheDirectory" => self.allow(value, "/var/cache", May::Write),
-            "LogsDirectory" => self.allow(value, "/var/log", May::Write),
-            "RuntimeDirectory" => self.allow(value, "/run", May::Write),
-            _ => {}
+            "WorkingDirectory" => self.working_directory = Some(unquoted(value.trim_start_matches('-')).into()),
+            "User" => self.user = Some(unquoted(value).to_owned()).filter(|user| !user.is_empty()),
+            _ => self.confined.take(key, value, &words(value)),
         }
     }
 
     fn set(&mut self, word: &str) {
         let Some((name, value)) = word.split_once('=') else { return };
-        if name == "SEAWALL_CONFIG" {
-            self.config = Some(value.into());
-        }
+        self.take_variable(name, value);
         if is_secret(name, value) {
             self.secrets.push(name.to_owned());
         }
     }
 
-    fn allow(&mut self, value: &str, below: &str, may: May) {
-        if value.is_empty() {
-            self.paths.retain(|(_, known)| *known != may);
+    /// Takes up a variable, of the unit or of a file that it names.
+    pub(super) fn take_variable(&mut self, name: &str, value: &str) {
+        let of_program = match self.called() {
+            Some(Called::Litestream) => "LITESTREAM_CONFIG",
+            Some(Called::Seawall) | None => "SEAWALL_CONFIG",
+        };
+        if name.trim() == of_program {
+            self.config = Some(unquoted(value.trim()).into());
         }
-        let path = |word: &String| Path::new(below).join(word.trim_start_matches(['-', '+']));
-        self.paths.extend(words(value).iter().map(|word| (path(word), may)));
+    }
+
+    /// The names of secrets in the command.
+    fn secrets_of_command(&self) -> Vec<String> {
+        let words = self.command.iter().map(String::as_str);
+        let pairs = words.clone().zip(words.clone().skip(1).chain([""]));
+        let of_pair = |(word, next): (&str, &str)| {
+            let name = word.trim_start_matches('-');
+            match name.split_once('=') {
+                Some((name, value)) if is_secret(name, value) => Some(name.to_owned()),
+                _ if word.starts_with('-') && !next.starts_with('-') && is_secret(name, next) => Some(name.to_owned()),
+                _ => is_secret("", word).then(|| "a URL in ExecStart".to_owned()),
+            }
+        };
+        pairs.filter_map(of_pair).collect()
     }
 
     /// The program.
@@ -114,56 +119,50 @@ impl Unit {
         self.command.first().map(|word| Path::new(word.trim_start_matches(['@', '-', ':', '+', '!'])))
     }
 
-    /// Whether it runs `seawall replicate`, under whatever path.
-    pub(super) fn runs_seawall(&self) -> bool {
-        self.program().and_then(Path::file_name).is_some_and(|name| name == "seawall")
-            && self.command.iter().any(|word| word == "replicate")
+    fn called(&self) -> Option<Called> {
+        match self.program()?.file_name()?.to_str()? {
+            "seawall" => Some(Called::Seawall),
+            "litestream" => Some(Called::Litestream),
+            _ => None,
+        }
     }
 
-    /// The configuration that it names.
-    pub(super) fn config(&self) -> Option<PathBuf> {
+    /// Whether it runs `seawall replicate`, under whatever path, or `litestream replicate`, which may be Seawall by that name.
+    pub(super) fn runs_seawall(&self) -> bool {
+        self.called().is_some() && self.command.iter().any(|word| word == "replicate")
+    }
+
+    /// The configuration that it runs with: the one that it names, or the one that the program looks for.
+    pub(super) fn config(&self, exists: &dyn Fn(&Path) -> bool) -> PathBuf {
+        let here = self.working_directory.as_deref().unwrap_or(Path::new("/"));
+        let named = self.named_config().or_else(|| self.config.clone()).map(|file| match is_variable(&file) {
+            true => file,
+            false => here.join(file),
+        });
+        named.unwrap_or_else(|| match self.called() {
+            Some(Called::Litestream) => PathBuf::from("/etc/litestream.yml"),
+            _ => Some(here.join("seawall.yml")).filter(|file| exists(file)).unwrap_or("/etc/seawall.yml".into()),
+        })
+    }
+
+    /// The configuration that the command names.
+    fn named_config(&self) -> Option<PathBuf> {
         let mut words = self.command.iter();
         while let Some(word) = words.next() {
-            if word == "--config" {
-                return words.next().map(PathBuf::from);
-            }
-            if let Some(file) = word.strip_prefix("--config=") {
-                return Some(file.into());
+            // Litestream's own command line has one dash.
+            let Some(flag) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')) else { continue };
+            match flag.split_once('=') {
+                Some(("config", file)) => return Some(file.into()),
+                None if flag == "config" => return words.next().map(PathBuf::from),
+                _ => {}
             }
         }
-        self.config.clone()
+        None
     }
 
     /// The files of variables that it reads.
-    pub(super) fn environment_files(&self) -> &[PathBuf] {
-        &self.environment_files
-    }
-
-    /// What the service may do with a path: the longest path of which the unit says something decides.
-    fn may(&self, path: &Path) -> May {
-        let (system, home) = (self.protect_system.as_str(), self.protect_home.as_str());
-        let mut rules: Vec<(PathBuf, May)> = Vec::new();
-        let mut rule = |paths: &[&str], may| rules.extend(paths.iter().map(|path| (PathBuf::from(path), may)));
-        match system {
-            "strict" => {
-                rule(&["/"], May::Read);
-                rule(&NEVER_PROTECTED, May::Write);
-            }
-            "full" => rule(&["/usr", "/boot", "/efi", "/etc"], May::Read),
-            "yes" | "true" | "on" | "1" => rule(&["/usr", "/boot", "/efi"], May::Read),
-            _ => {}
-        }
-        match home {
-            "read-only" => rule(&["/home", "/root", "/run/user"], May::Read),
-            "yes" | "true" | "on" | "1" | "tmpfs" => rule(&["/home", "/root", "/run/user"], May::Nothing),
-            _ => {}
-        }
-        if self.private_tmp {
-            rule(&["/tmp", "/var/tmp"], May::Nothing);
-        }
-        rules.extend(self.paths.iter().cloned());
-        let of_path = rules.iter().filter(|(folder, _)| path.starts_with(folder));
-        of_path.max_by_key(|(folder, _)| folder.components().count()).map_or(May::Write, |(_, may)| *may)
+    pub(super) fn environment_files(&self) -> impl Iterator<Item = &Path> {
+        self.environment_files.iter().map(|(file, _)| file.as_path())
     }
 }
 
@@ -211,50 +210,74 @@ fn edit(name: &str, change: &str) -> String {
 pub(super) fn of_unit(name: &str, unit: &Unit, needs: &Needs<'_>) -> Vec<Finding> {
     let edit = |change: &str| edit(name, change);
     if !unit.runs_seawall() {
-        let meaning = "its ExecStart doesn't run `seawall replicate`, so the unit protects nothing";
+        let meaning =
+            "its ExecStart runs neither `seawall replicate` nor `litestream replicate`, so the unit protects nothing";
         return vec![Finding::wrong(CHECK, name, meaning, edit("correct ExecStart"))];
     }
+    let mut found = of_secrets(name, unit);
+    if let Some(root) = unit.confined.root() {
+        let meaning =
+            format!("it runs in another root ({root}), so what it finds and may write there can't be told here");
+        let next = format!("seawall doctor --config '{}', inside that root", needs.config.display());
+        found.push(Finding::warning(CHECK, name, meaning, next));
+        return found;
+    }
+    found.extend(of_missing(name, unit, needs));
+    let config = unit.config(needs.exists);
+    if !is_variable(&config) && config != needs.config {
+        let meaning =
+            format!("it runs with {}, and this command looked at {}", config.display(), needs.config.display());
+        let next = format!("seawall doctor --config '{}'", config.display());
+        found.push(Finding::warning(CHECK, name, meaning, next));
+    } else {
+        found.extend(needs.written.iter().filter_map(|written| of_written(name, unit, written)));
+    }
+    if found.is_empty() {
+        let user = match (&unit.user, unit.confined.has_dynamic_user()) {
+            (_, true) => "; whether its dynamic user may isn't looked at".to_owned(),
+            (Some(user), false) if user != "root" && user != "0" => {
+                format!("; whether the user {user} may isn't looked at")
+            }
+            _ => String::new(),
+        };
+        let meaning = format!(
+            "its files exist, and the directives that are looked at (`seawall doctor --help`) allow it to write everything that the \
+             configuration needs{user}"
+        );
+        found.push(Finding::fine(CHECK, name, meaning));
+    }
+    found
+}
+
+/// Secrets that stand in the unit.
+fn of_secrets(name: &str, unit: &Unit) -> Vec<Finding> {
+    let secrets = [unit.secrets.clone(), unit.secrets_of_command()].concat();
+    if secrets.is_empty() {
+        return Vec::new();
+    }
+    let meaning = format!("it holds a secret ({}), and every user may read units", secrets.join(", "));
+    let next = edit(name, "put it into a file with mode 600 and name it as EnvironmentFile");
+    vec![Finding::warning(CHECK, name, meaning, next)]
+}
+
+/// Files and folders without which the unit doesn't start.
+fn of_missing(name: &str, unit: &Unit, needs: &Needs<'_>) -> Vec<Finding> {
     let is_missing = |path: &Path| path.is_absolute() && !is_variable(path) && !(needs.exists)(path);
     let mut found = Vec::new();
     let mut missing = |path: &Path, what: &str, next: &str| {
         if is_missing(path) {
             let meaning = format!("{what} {} doesn't exist, so the unit doesn't start", path.display());
-            found.push(Finding::wrong(CHECK, name, meaning, edit(next)));
+            found.push(Finding::wrong(CHECK, name, meaning, edit(name, next)));
         }
     };
     unit.program().into_iter().for_each(|path| missing(path, "its program", "correct ExecStart"));
-    unit.config().iter().for_each(|path| missing(path, "its configuration", "correct --config"));
-    unit.environment_files.iter().for_each(|path| {
+    missing(&unit.config(needs.exists), "its configuration", "correct --config");
+    unit.environment_files.iter().filter(|(_, must)| *must).for_each(|(path, _)| {
         missing(path, "its EnvironmentFile", "correct EnvironmentFile, or put a minus before it if it may be missing");
     });
-    if !unit.secrets.is_empty() {
-        let meaning = format!("it holds a secret ({}), and every user may read units", unit.secrets.join(", "));
-        found.push(Finding::warning(
-            CHECK,
-            name,
-            meaning,
-            edit("put it into a file with mode 600 and name it as EnvironmentFile"),
-        ));
-    }
-    match unit.config() {
-        Some(config) if !is_variable(&config) && config != needs.config => {
-            let meaning =
-                format!("it runs with {}, and this command looked at {}", config.display(), needs.config.display());
-            found.push(Finding::warning(
-                CHECK,
-                name,
-                meaning,
-                format!("seawall doctor --config '{}'", config.display()),
-            ));
-        }
-        _ => found.extend(needs.written.iter().filter_map(|written| of_written(name, unit, written))),
-    }
-    if found.is_empty() {
-        found.push(Finding::fine(
-            CHECK,
-            name,
-            "its files exist, and it may write everything that the configuration needs",
-        ));
+    for (key, path) in unit.confined.must_exist() {
+        let next = format!("mkdir -p '{}'; or correct {key}, or put a minus before the path,", path.display());
+        missing(path, &format!("the path of {key}"), &next);
     }
     found
 }
@@ -262,21 +285,15 @@ pub(super) fn of_unit(name: &str, unit: &Unit, needs: &Needs<'_>) -> Vec<Finding
 /// Whether the service can write to a folder.
 fn of_written(name: &str, unit: &Unit, Written { folder, purpose }: &Written) -> Option<Finding> {
     let shown = folder.display();
-    let may = unit.may(folder);
-    let in_temporary = unit.private_tmp && (folder.starts_with("/tmp") || folder.starts_with("/var/tmp"));
-    let (meaning, next) = match may {
+    let (meaning, next) = match unit.confined.may(folder) {
         May::Write => return None,
         May::Read => (
             format!("the service can't write to {shown} ({purpose}): the unit makes it read-only"),
             format!("add ReadWritePaths={shown}"),
         ),
-        May::Nothing if in_temporary => (
-            format!("the service doesn't see {shown} ({purpose}): PrivateTmp gives it a folder of its own"),
-            "set PrivateTmp=no, or use another folder,".to_owned(),
-        ),
-        May::Nothing => (
-            format!("the service doesn't see {shown} ({purpose}): the unit hides it"),
-            format!("set ProtectHome=no, or remove it from InaccessiblePaths, for {shown}"),
+        May::Nothing(directive) => (
+            format!("the service doesn't see {shown} ({purpose}): {directive} hides what is there"),
+            format!("take {directive} away for that folder, or use another folder,"),
         ),
     };
     Some(Finding::wrong(CHECK, name, meaning, edit(name, &next)))
@@ -291,7 +308,17 @@ mod tests {
 
     fn judged(more: &str, folder: &str) -> Vec<Finding> {
         let written = [Written { folder: folder.into(), purpose: "the state of app".into() }];
-        let there = ["/usr/local/bin/seawall", "/etc/seawall.yml", "/etc/other.yml", "/etc/seawall.env"];
+        let there = [
+            "/usr/local/bin/seawall",
+            "/usr/local/bin/litestream",
+            "/etc/seawall.yml",
+            "/etc/other.yml",
+            "/etc/seawall.env",
+            "/srv/seawall.yml",
+            "/var/lib/app",
+            "/srv",
+            "/srv/app",
+        ];
         let exists = |path: &Path| there.iter().any(|one| path == Path::new(one));
         let needs = Needs { config: Path::new("/etc/seawall.yml"), written: &written, exists: &exists };
         of_unit("/etc/systemd/system/seawall.service", &Unit::read(more), &needs)
@@ -317,6 +344,24 @@ mod tests {
             ("ExecStart=/usr/local/bin/seawall replicate --config /etc/other.yml\n".to_owned(), vec![Warning]),
             ("ExecStart=/usr/local/bin/seawall replicate --config %E/seawall.yml\n".to_owned(), vec![Fine]),
             ("ExecStart=seawall replicate\nEnvironment=SEAWALL_CONFIG=/etc/other.yml\n".to_owned(), vec![Warning]),
+            // Without one it takes the one that the program looks for.
+            ("ExecStart=/usr/local/bin/seawall replicate\n".to_owned(), vec![Fine]),
+            ("ExecStart=/usr/local/bin/seawall replicate\nWorkingDirectory=/srv\n".to_owned(), vec![Warning]),
+            ("ExecStart=seawall replicate --config other.yml\nWorkingDirectory=/etc\n".to_owned(), vec![Warning]),
+            // Seawall by the name of litestream, whose configuration isn't there.
+            ("ExecStart=/usr/local/bin/litestream replicate\n".to_owned(), vec![Wrong, Warning]),
+            ("ExecStart=/usr/local/bin/litestream replicate -config /etc/seawall.yml\n".to_owned(), vec![Fine]),
+            ("ExecStart=/usr/local/bin/litestream replicate -config=/etc/other.yml\n".to_owned(), vec![Warning]),
+            ("ExecStart=/usr/local/bin/litestream databases\n".to_owned(), vec![Wrong]),
+            // A root of its own.
+            (format!("{EXEC}RootDirectory=/srv/root\n"), vec![Warning]),
+            (format!("{EXEC}RootDirectory=/srv/root\nRootDirectory=\n"), vec![Fine]),
+            (format!("{EXEC}User=app\n"), vec![Fine]),
+            // Secrets in the command.
+            (format!("{} --mcp-token=hush\n", EXEC.trim_end()), vec![Warning]),
+            (format!("{} --mcp-token hush\n", EXEC.trim_end()), vec![Warning]),
+            (format!("{} --mcp-token ${{TOKEN}}\n", EXEC.trim_end()), vec![Fine]),
+            (format!("{} /a.db s3://b/p?secret-access-key=x\n", EXEC.trim_end()), vec![Warning]),
             (format!("{EXEC}EnvironmentFile=/etc/gone.env\n"), vec![Wrong]),
             (format!("{EXEC}EnvironmentFile=-/etc/gone.env\nEnvironmentFile=/etc/seawall.env\n"), vec![Fine]),
             (format!("{EXEC}Environment=A=1 \"AWS_SECRET_ACCESS_KEY=x y\"\n"), vec![Warning]),
@@ -342,9 +387,14 @@ mod tests {
             ("ProtectSystem=strict\nReadWritePaths=/var/lib/app", "/var/lib/app/x", Fine),
             ("ProtectSystem=strict\nReadWritePaths=/srv -/var/lib", "/var/lib/app", Fine),
             ("ProtectSystem=strict\nReadWritePaths=/var/lib/app\nReadWritePaths=", "/var/lib/app", Wrong),
-            ("ProtectSystem=strict\nReadWritePaths=/var/lib/ap", "/var/lib/app", Wrong),
+            ("ProtectSystem=strict\nReadWritePaths=-/var/lib/ap", "/var/lib/app", Wrong),
+            // The unit doesn't start.
+            ("ReadWritePaths=/var/lib/gone", "/var/lib/app", Wrong),
+            ("ReadWritePaths=-/var/lib/gone +/var/lib/app -+/gone", "/var/lib/app", Fine),
+            ("ReadWritePaths=/var/lib/new/x\nStateDirectory=new", "/var/lib/new", Fine),
+            ("ReadWritePaths=%S/gone", "/var/lib/app", Fine),
             ("ProtectSystem=strict\nStateDirectory=app", "/var/lib/app", Fine),
-            ("ProtectSystem=strict\nReadWritePaths=/var\nReadOnlyPaths=/var/lib/app", "/var/lib/app", Wrong),
+            ("ProtectSystem=strict\nReadWritePaths=-/var\nReadOnlyPaths=/var/lib/app", "/var/lib/app", Wrong),
             ("ProtectHome=yes", "/home/app", Wrong),
             ("ProtectHome=read-only", "/run/user/app", Wrong),
             ("ProtectHome=no", "/home/app", Fine),
@@ -355,6 +405,12 @@ mod tests {
         ] {
             assert_eq!(verdicts(&format!("{EXEC}{more}\n"), folder), [expected], "{more} {folder}");
         }
+        let user = judged(&format!("{EXEC}User=app\n"), "/var/lib/app");
+        assert!(user[0].meaning.ends_with("whether the user app may isn't looked at"), "{user:?}");
+        let dynamic = judged(&format!("{EXEC}User=app\nDynamicUser=yes\nStateDirectory=app\n"), "/var/lib/app");
+        assert!(dynamic[0].meaning.ends_with("whether its dynamic user may isn't looked at"), "{dynamic:?}");
+        let gone = judged(&format!("{EXEC}ReadWritePaths=/gone\n"), "/var/lib/app");
+        assert!(gone[0].meaning.starts_with("the path of ReadWritePaths /gone doesn't exist"), "{gone:?}");
         let mend = &judged(&format!("{EXEC}ProtectSystem=strict\n"), "/var/lib/app")[0].next;
         assert!(mend.starts_with("add ReadWritePaths=/var/lib/app in "), "{mend}");
         assert!(mend.ends_with("systemctl restart 'seawall.service'"), "{mend}");

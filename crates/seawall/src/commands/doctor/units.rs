@@ -2,7 +2,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use seawall_agent::VaultUrl;
@@ -30,7 +31,7 @@ pub(super) fn of_all(config: &Config, named: Option<&Path>, edge: &Edge) -> Vec<
     let needs = Needs { config: &file, written: &written, exists: &exists };
     let units = match named.map(|path| edge.absolute(path)) {
         Some(path) => match read(&path) {
-            Ok(text) => vec![(path, Unit::read(&text))],
+            Ok(text) => vec![(path, with_variables(Unit::read(&text)))],
             Err(error) => {
                 let next = "name the file of the unit, such as /etc/systemd/system/seawall.service";
                 return vec![Finding::wrong(
@@ -45,7 +46,7 @@ pub(super) fn of_all(config: &Config, named: Option<&Path>, edge: &Edge) -> Vec<
     };
     let of_one = |(path, unit): &(PathBuf, Unit)| {
         let mut found = unit::of_unit(&path.display().to_string(), unit, &needs);
-        found.extend(unit.environment_files().iter().filter_map(|file| host::readers_of_variables(file)));
+        found.extend(unit.environment_files().filter_map(host::readers_of_variables));
         found
     };
     units.iter().flat_map(of_one).collect()
@@ -63,13 +64,11 @@ fn installed(folders: &[PathBuf], config: &Path) -> Vec<(PathBuf, Unit)> {
             if !is_service || !names.insert(name.clone()) {
                 continue;
             }
-            let Ok(mut text) = read(&path) else { continue };
-            for folder in folders {
-                text += &drop_ins(&folder.join(format!("{}.d", name.to_string_lossy())));
-            }
-            let unit = Unit::read(&text);
-            let is_meant = unit.config().is_none_or(|its| its == config || !its.exists());
-            if unit.runs_seawall() && is_meant {
+            let Ok(text) = read(&path) else { continue };
+            let drop_ins = drop_ins(folders, &format!("{}.d", name.to_string_lossy()));
+            let unit = with_variables(Unit::read(&(text + &drop_ins)));
+            let its = unit.config(&|path: &Path| path.exists());
+            if unit.runs_seawall() && (its == config || !its.exists()) {
                 found.push((path, unit));
             }
         }
@@ -78,13 +77,29 @@ fn installed(folders: &[PathBuf], config: &Path) -> Vec<(PathBuf, Unit)> {
     found
 }
 
-/// The drop-ins of a unit, in the order of their names.
-fn drop_ins(folder: &Path) -> String {
-    let Ok(entries) = std::fs::read_dir(folder) else { return String::new() };
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "conf"));
-    files.sort();
-    files.iter().filter_map(|file| read(file).ok()).map(|text| format!("\n{text}")).collect()
+/// The unit with the variables of its files, which may name its configuration.
+fn with_variables(mut unit: Unit) -> Unit {
+    let files: Vec<PathBuf> = unit.environment_files().map(Path::to_owned).collect();
+    for text in files.iter().filter_map(|file| read(file).ok()) {
+        let variables = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
+        variables.filter_map(|line| line.split_once('=')).for_each(|(name, value)| unit.take_variable(name, value));
+    }
+    unit
+}
+
+/// The drop-ins of a unit, in the order of their names, whatever folder they are in. One of an earlier folder hides those of the
+/// same name.
+fn drop_ins(folders: &[PathBuf], below: &str) -> String {
+    let mut files: BTreeMap<OsString, PathBuf> = BTreeMap::new();
+    for folder in folders {
+        let Ok(entries) = std::fs::read_dir(folder.join(below)) else { continue };
+        for file in entries.flatten().map(|entry| entry.path()) {
+            if let Some(name) = file.file_name().filter(|_| file.extension().is_some_and(|end| end == "conf")) {
+                files.entry(name.to_owned()).or_insert(file);
+            }
+        }
+    }
+    files.values().filter_map(|file| read(file).ok()).map(|text| format!("\n{text}")).collect()
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
@@ -165,5 +180,38 @@ mod tests {
         let paths: Vec<&PathBuf> = found.iter().map(|(path, _)| path).collect();
         assert_eq!(paths, [&first.join("gone.service"), &first.join("seawall.service")]);
         assert_eq!(found[1].1, Unit::read(&format!("{}ProtectSystem=strict\n", unit(&config))));
+
+        // A variable of a file names the configuration, and not whatever this command looks at.
+        let variables = folder.path().join("variables");
+        write(
+            &first,
+            "seawall.service",
+            format!("ExecStart=/bin/seawall replicate\nEnvironmentFile={}\n", variables.display()),
+        );
+        for (its, expected) in [(&config, 2), (&other, 1)] {
+            std::fs::write(&variables, format!("# SEAWALL_CONFIG=/x\nSEAWALL_CONFIG=\"{}\"\n", its.display()))
+                .expect("written");
+            assert_eq!(installed(std::slice::from_ref(&first), &config).len(), expected, "{}", its.display());
+        }
+    }
+
+    #[test]
+    fn drop_ins_are_ordered_by_name_over_all_folders() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folders = ["etc", "run", "lib"].map(|name| folder.path().join(name));
+        for (folder, name, text) in [
+            (0, "50.conf", "a=admin"),
+            (2, "10.conf", "a=vendor"),
+            (2, "90.conf", "b=vendor"),
+            // Hidden by the admin's empty one of the same name.
+            (2, "70.conf", "c=vendor"),
+            (0, "70.conf", ""),
+            (1, "notes.txt", "d=1"),
+        ] {
+            let place = folders[folder].join("seawall.service.d");
+            std::fs::create_dir_all(&place).expect("made");
+            std::fs::write(place.join(name), text).expect("written");
+        }
+        assert_eq!(drop_ins(&folders, "seawall.service.d"), "\na=vendor\na=admin\n\nb=vendor");
     }
 }

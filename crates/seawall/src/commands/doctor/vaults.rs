@@ -9,6 +9,7 @@ use seawall_vault::Access;
 use seawall_vault::trial::{self, Effort, Finding as Ability, Trial};
 
 use super::finding::Finding;
+use super::places::{Away, each, place};
 use crate::commands::vault::probe::SAME_CLOCK_MS;
 use crate::edge::Edge;
 use crate::runtime;
@@ -16,8 +17,11 @@ use crate::runtime;
 /// S3 refuses requests whose clock differs by this.
 const REFUSED_CLOCK_MS: u64 = 900_000;
 
-/// Tries out each vault of the configuration.
-pub(super) fn of_all(config: &Config, edge: &Edge) -> Vec<Finding> {
+/// Tries out each vault of the configuration. Places that turn out to be away are added to `away`.
+///
+/// # Errors
+/// When the command is interrupted.
+pub(super) fn of_all(config: &Config, edge: &Edge, away: &mut Away) -> Result<Vec<Finding>, Failure> {
     let of_database = |database: &seawall_agent::config::DatabaseConfig| {
         std::iter::once(database.vault.clone())
             .chain(database.beside.iter().map(|beside| beside.url.clone()))
@@ -25,16 +29,15 @@ pub(super) fn of_all(config: &Config, edge: &Edge) -> Vec<Finding> {
     };
     let urls = config.databases.iter().flat_map(of_database);
     let unique: BTreeMap<String, VaultUrl> = urls.map(|url| (url.to_string(), url)).collect();
-    unique.iter().flat_map(|(shown, url)| of_one(shown, try_out(url, edge))).collect()
-}
-
-fn try_out(url: &VaultUrl, edge: &Edge) -> Result<Trial, Failure> {
+    let urls: Vec<(String, VaultUrl)> = unique.into_iter().collect();
     // An encrypted vault is tried without any key.
     let opener = Opener::new(edge.environment.clone(), 1);
-    runtime::run(async {
+    let try_out = async |(_, url): &(String, VaultUrl)| {
         let names = opener.vault_with(url, Access::Names).await?;
         Ok(trial::run(&names, Effort { rounds: 1, size: 0 }, &SystemClock).await?)
-    })
+    };
+    let tried = runtime::run(async { Ok(each(&urls, |(_, url)| place(url), away, try_out).await) })?;
+    Ok(urls.iter().zip(tried).flat_map(|((shown, _), tried)| of_one(shown, tried)).collect())
 }
 
 fn of_one(vault: &str, tried: Result<Trial, Failure>) -> Vec<Finding> {
