@@ -30,6 +30,7 @@ mod drop_in_socket;
 mod encryption;
 mod encryption_servers;
 mod environment;
+mod explain;
 mod faults;
 mod fleet;
 mod follow;

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod encrypted;
+mod explain;
 mod fleet;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
@@ -22,6 +23,7 @@ use self::ltx::LtxCommand;
 
 pub(crate) use self::doctor::*;
 pub(crate) use self::encrypted::*;
+pub(crate) use self::explain::*;
 pub(crate) use self::fleet::*;
 pub(crate) use self::notify::*;
 pub(crate) use self::process::*;
@@ -129,6 +131,8 @@ pub(crate) enum Command {
     Silence(SilenceArguments),
     /// Find what is wrong or will be, each with the command that mends it
     Doctor(DoctorArguments),
+    /// Say what the code of an error or alarm means, and what to do
+    Explain(ExplainArguments),
     /// List the databases of a running process
     List(ListArguments),
     /// Show which process is running
@@ -213,7 +217,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 51);
+        assert_eq!(commands.len(), 52);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -272,6 +276,9 @@ mod tests {
             ("seawall status", true),
             ("seawall status a.db b.db --config f.yml", true),
             ("seawall status --socket s.sock", true),
+            ("seawall explain", true),
+            ("seawall explain sqlite.lost --json", true),
+            ("seawall explain a b", false),
             ("seawall list --socket s.sock --json", true),
             ("seawall info extra", false),
             ("seawall sync app --wait --timeout 1.5", true),

@@ -8,6 +8,7 @@ mod compare;
 mod copy;
 mod demo;
 mod doctor;
+mod explain;
 mod fleet;
 mod follow;
 pub(crate) mod lmdb;
@@ -64,6 +65,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Fleet(arguments) => fleet::run(&arguments, edge),
         Command::Silence(arguments) => silence::run(&arguments, edge),
         Command::Doctor(arguments) => doctor::run(&arguments, edge),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::List(arguments) => agent::list(&arguments.socket, edge),
         Command::Info(arguments) => agent::info(&arguments.socket, edge),
         Command::Sync(arguments) => agent::sync(&arguments, edge),
