@@ -40,7 +40,7 @@ fn many_codes_and_none() {
     assert_eq!(listed.lines().count(), 1 + of_vaults, "{listed}");
     assert!(of_vaults > 20 && all.len() > 380, "{of_vaults} of {}", all.len());
 
-    let output = explain(&stand, &["sqlite.two-writer"]).exits(4);
+    let output = explain(&stand, &["sqlite.two-wirters"]).exits(4);
     assert!(
         output.stderr.contains("[command.unknown-code]") && output.stderr.contains("sqlite.two-writers"),
         "{output}"

@@ -74,7 +74,8 @@ fn the_kinds_are_those_of_the_sources() {
         for rest in text.split("Kind::").skip(1) {
             let Some((kind, rest)) = rest.split_once(',') else { continue };
             let code = rest.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
-            let Some(code) = code.filter(|code| is_code(code)) else { continue };
+            let is_name = kind.chars().all(|c| c.is_ascii_alphabetic());
+            let Some(code) = code.filter(|code| is_name && is_code(code)) else { continue };
             let kind = kebab(kind);
             let kinds = documented.get(code).copied().unwrap_or_default();
             if !kinds.split([',', ' ']).any(|one| one == kind) && kinds != "any" {

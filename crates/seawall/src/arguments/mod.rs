@@ -4,6 +4,7 @@ mod doctor;
 mod encrypted;
 mod explain;
 mod fleet;
+mod init;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod notify;
@@ -25,6 +26,7 @@ pub(crate) use self::doctor::*;
 pub(crate) use self::encrypted::*;
 pub(crate) use self::explain::*;
 pub(crate) use self::fleet::*;
+pub(crate) use self::init::*;
 pub(crate) use self::notify::*;
 pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
@@ -105,6 +107,8 @@ pub(crate) struct PastArguments {
 pub(crate) enum Command {
     /// See it work: protect a database, kill the process, restore, compare
     Demo(DemoArguments),
+    /// Look at what runs on this host, ask, and write a configuration
+    Init(InitArguments),
     /// Protect databases continuously, until stopped
     Replicate(ReplicateArguments),
     /// Make a complete copy of a server's database now
@@ -217,7 +221,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 52);
+        assert_eq!(commands.len(), 53);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -228,6 +232,9 @@ mod tests {
     fn what_is_taken_and_what_is_not() {
         for (line, taken) in [
             ("seawall demo", true),
+            ("seawall init", true),
+            ("seawall init s3://bucket/p --keep 30d -o /etc/seawall.yml --yes --force --json", true),
+            ("seawall init a b", false),
             ("seawall replicate app.db ./vault", true),
             ("seawall replicate --config seawall.yml", true),
             ("seawall replicate ./data ./vault --pattern *.db --recursive --socket s.sock", true),

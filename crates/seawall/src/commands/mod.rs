@@ -11,6 +11,7 @@ mod doctor;
 mod explain;
 mod fleet;
 mod follow;
+mod init;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod maintain;
@@ -52,6 +53,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
     }
     match command {
         Command::Demo(_) => demo::run(edge, common.json),
+        Command::Init(arguments) => init::run(&arguments, edge, common.json),
         Command::Replicate(arguments) => replicate::run(&arguments, &common, edge),
         Command::Backup(arguments) => backup::run(&arguments, edge, common.json),
         Command::Restore(arguments) => restore::run(&arguments, &common, edge),
