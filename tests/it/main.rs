@@ -38,6 +38,7 @@ mod golden;
 mod gs;
 mod harness;
 mod hooks_of_servers;
+mod init;
 mod lease;
 mod levels_beside_litestream;
 mod limited;

@@ -38,23 +38,23 @@ pub(super) struct Person<'a> {
 impl Person<'_> {
     /// Asks until an answer is understood, a few times at most.
     pub(super) fn ask<T>(&mut self, question: &str, read: impl Fn(&str) -> Result<T, Failure>) -> Result<T, Failure> {
-        let mut last = no_answer("the answers ended");
+        let mut last = None;
         for _ in 0..ATTEMPTS {
             (self.say)(question);
             let mut line = String::new();
             match self.answers.read_line(&mut line) {
                 Ok(1..) => {}
-                Ok(_) | Err(_) => break,
+                Ok(_) | Err(_) => return Err(no_answer("the answers ended")),
             }
             match read(line.trim()) {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => {
                     (self.say)(&format!("{}: {}\n", failure.cause, failure.next));
-                    last = failure;
+                    last = Some(failure);
                 }
             }
         }
-        Err(last)
+        Err(last.unwrap_or_else(|| no_answer("nothing was asked")))
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
             ("soon\n\n", Ok("7d")),
             ("a\nb\nc\n1d\n", Err("usage.keep")),
             ("", Err("command.no-answer")),
-            ("soon\n", Err("usage.keep")),
+            ("soon\n", Err("command.no-answer")),
         ] {
             let mut said = String::new();
             let mut person = Person { answers: &mut typed.as_bytes(), say: &mut |text| said.push_str(text) };

@@ -1,6 +1,7 @@
 //! What is a file or a socket that was found? Pure functions, and what they find.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -63,6 +64,7 @@ impl What {
             return None;
         }
         match path.strip_suffix("/data.mdb") {
+            Some("") => Some(Self::Lmdb { path: "/".to_owned(), folder: true }),
             Some(folder) => Some(Self::Lmdb { path: folder.to_owned(), folder: true }),
             None => Some(Self::Lmdb { path: path.to_owned(), folder: false }),
         }
@@ -132,6 +134,16 @@ pub(super) fn add(things: &mut Vec<Thing>, what: What, program: Option<String>) 
 }
 
 impl Found {
+    /// What is below a folder.
+    pub(super) fn below(self, folder: &Path) -> Self {
+        let is_below = |place: &str| Path::new(place).starts_with(folder);
+        Self {
+            things: self.things.into_iter().filter(|thing| is_below(&thing.what.place())).collect(),
+            left_out: self.left_out.into_iter().filter(|left| is_below(&left.path)).collect(),
+            ..self
+        }
+    }
+
     /// For people: a numbered list, and what isn't in it.
     pub(super) fn text(&self) -> String {
         let row = |(index, thing): (usize, &Thing)| {
@@ -186,6 +198,7 @@ mod tests {
             ("/a/app.db", Vec::new(), None),
             ("/a/app.db-wal", [0x37, 0x7f, 0x06, 0x82].repeat(6), None),
             ("/env/data.mdb", lmdb(1), environment("/env", true)),
+            ("/data.mdb", lmdb(1), environment("/", true)),
             ("/env/shard", lmdb(1), environment("/env/shard", false)),
             // The branch of liblmdb that Seawall doesn't read.
             ("/env/data.mdb", lmdb(999), None),
@@ -225,6 +238,19 @@ mod tests {
             junk";
         let found: Vec<&str> = listening(text).collect();
         assert_eq!(found, ["/run/mysqld/mysqld.sock", "/run/a folder/.s.PGSQL.5432"]);
+    }
+
+    #[test]
+    fn only_what_is_below_a_folder() {
+        let mut found = Found::default();
+        for path in ["/srv/app/a.db", "/srv/application/b.db", "/srv/app/deep/c.db", "/srv/app"] {
+            add(&mut found.things, What::Sqlite { path: path.to_owned(), wal: true }, None);
+        }
+        add(&mut found.things, What::Postgres { folder: "/srv/app/run".to_owned(), port: 1 }, None);
+        add(&mut found.things, What::Mysql { socket: "/run/mysqld.sock".to_owned() }, None);
+        let below = found.below(Path::new("/srv/app"));
+        let places: Vec<String> = below.things.iter().map(|thing| thing.what.place()).collect();
+        assert_eq!(places, ["/srv/app/a.db", "/srv/app/deep/c.db", "/srv/app", "/srv/app/run/.s.PGSQL.1"]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use serde_json::json;
 use self::ask::{Answers, Person};
 use self::found::Found;
 use crate::arguments::InitArguments;
-use crate::edge::Edge;
+use crate::edge::{Edge, usage};
 use crate::exit::Exit;
 use crate::output::{Output, complain, to_json};
 use crate::table::count;
@@ -31,6 +31,11 @@ pub(crate) fn run(arguments: &InitArguments, edge: &Edge, json: bool) -> Result<
         return Err(exists(&file));
     }
     let found = look::look(Path::new("/proc"))?;
+    let found = match &arguments.below {
+        // A process's descriptors tell names without links.
+        Some(folder) => found.below(&folder.canonicalize().map_err(|error| no_folder(folder, &error))?),
+        None => found,
+    };
     if found.things.is_empty() {
         let next = "start the application; if another user runs it, run this as that user or as root";
         let cause = "no process that this user may look into has a database open, and no server listens on a socket";
@@ -38,13 +43,14 @@ pub(crate) fn run(arguments: &InitArguments, edge: &Edge, json: bool) -> Result<
         return Ok(without_file(&found, failure));
     }
     let answers = match arguments.yes {
-        true => unasked(arguments, &found, edge),
-        false if asks => asked(arguments, &found, edge),
-        false => Err(ask::no_answer("nobody can be asked here")),
+        true if ask::plain(&found.things).is_empty() => Err("LMDB environments and servers need a decision"),
+        true => Ok(unasked(arguments, &found, edge)?),
+        false if asks => Ok(asked(arguments, &found, edge)?),
+        false => Err("nobody can be asked here"),
     };
     let answers = match answers {
-        Err(failure) if failure.code == "command.no-answer" => return Ok(without_file(&found, failure)),
-        answers => answers?,
+        Ok(answers) => answers,
+        Err(cause) => return Ok(without_file(&found, ask::no_answer(cause))),
     };
     let text = text::text(&found.things, &answers);
     let config = Config::parse(&file, &text, &edge.surroundings(), true)?;
@@ -74,12 +80,9 @@ fn without_file(found: &Found, failure: Failure) -> Output {
 
 /// What the command line says, and otherwise the defaults.
 fn unasked(arguments: &InitArguments, found: &Found, edge: &Edge) -> Result<Answers, Failure> {
-    let taken = ask::plain(&found.things);
-    if taken.is_empty() {
-        return Err(ask::no_answer("LMDB environments and servers need a decision"));
-    }
     let vault = ask::vault(arguments.vault.as_deref().unwrap_or_default(), edge)?;
-    Ok(Answers { taken, vault, keep: ask::keep(arguments.keep.as_deref().unwrap_or_default())? })
+    let keep = ask::keep(arguments.keep.as_deref().unwrap_or_default())?;
+    Ok(Answers { taken: ask::plain(&found.things), vault, keep })
 }
 
 /// What a person answers to what the command line doesn't say.
@@ -127,6 +130,15 @@ fn save(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Err(exists(file)),
         Err(error) => Err(failed(&error.error)),
     }
+}
+
+fn no_folder(folder: &Path, error: &std::io::Error) -> Failure {
+    usage(
+        "usage.arguments",
+        &folder.display().to_string(),
+        &error.to_string(),
+        "name a folder that exists with --below",
+    )
 }
 
 fn exists(file: &Path) -> Failure {
