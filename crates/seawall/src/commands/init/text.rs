@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use seawall_core::is_visible;
 
 use super::ask::Answers;
@@ -12,6 +12,12 @@ use super::found::{Thing, What, one_line};
 
 /// The most bytes of a name that is made here.
 const LONGEST_NAME: usize = 64;
+
+/// What is escaped in the host of a URL.
+const HOST: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What is escaped in a setting of a URL.
+const SETTING: &AsciiSet = &HOST.remove(b'/');
 
 /// The configuration.
 pub(super) fn text(things: &[Thing], answers: &Answers) -> String {
@@ -84,21 +90,24 @@ fn item(thing: &Thing, names: &mut BTreeSet<String>) -> Item {
                 "PostgreSQL: the whole server, every night. docs/commands.md has the rights that the role needs.".to_owned(),
                 "The password goes into ~/.pgpass, or into a file (mode 0600) that `backup: { passfile: FILE }` names.".to_owned(),
             ],
-            lines: vec![format!("- url: postgresql://backup@{}:{port}/", encoded(folder)), name, schedule],
+            lines: vec![
+                format!("- url: postgresql://backup@{}:{port}/", utf8_percent_encode(folder, HOST)),
+                name,
+                schedule,
+            ],
         },
         What::Mysql { socket } => Item {
             notes: vec![
                 "MySQL or MariaDB: the whole server, every night. docs/commands.md has the rights that the user needs.".to_owned(),
                 "The password goes into ~/.my.cnf, or into a file (mode 0600) that `backup: { password-file: FILE }` names.".to_owned(),
             ],
-            lines: vec![format!("- url: mysql://backup@localhost/?socket={}", encoded(socket)), name, schedule],
+            lines: vec![
+                format!("- url: mysql://backup@localhost/?socket={}", utf8_percent_encode(socket, SETTING)),
+                name,
+                schedule,
+            ],
         },
     }
-}
-
-/// A part of a URL.
-fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
 /// A name for a database that no other one has: of its file, if need be with its folder and a number.
