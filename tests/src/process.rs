@@ -32,15 +32,20 @@ impl Process {
 
     /// Starts a program whose error output goes to `stderr`, and from there to `err`.
     pub(crate) fn spawn_with(name: &str, command: &mut Command, err: File, stderr: Stdio) -> Self {
+        Self::spawn_reading(name, command, Stdio::null(), err, stderr)
+    }
+
+    /// The same, for a program that reads `stdin`.
+    pub(crate) fn spawn_reading(name: &str, command: &mut Command, stdin: Stdio, err: File, stderr: Stdio) -> Self {
         let out = tempfile::tempfile().unwrap();
         let child = command
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(out.try_clone().unwrap())
             .stderr(stderr)
             .spawn()
             .unwrap_or_else(|e| panic!("start {command:?}: {e}"));
         // The command would keep its end open.
-        command.stderr(Stdio::null());
+        command.stdin(Stdio::null()).stderr(Stdio::null());
         let name = format!("{name} {:?}", command.get_args().collect::<Vec<_>>());
         Self { name, child, out, err, status: None }
     }

@@ -17,7 +17,23 @@ pub fn run(name: &str, command: &mut Command) -> Output {
     let (screen, end) = open();
     let err = tempfile::tempfile().unwrap();
     let shown = err.try_clone().unwrap();
-    let mut process = Process::spawn_with(name, command.env("TERM", "xterm"), err, end.into());
+    let process = Process::spawn_with(name, command.env("TERM", "xterm"), err, end.into());
+    to_its_end(process, screen, shown)
+}
+
+/// The same, for a program that reads from the terminal what a person typed.
+pub fn type_to(name: &str, command: &mut Command, typed: &str) -> Output {
+    let (screen, end) = open();
+    let err = tempfile::tempfile().unwrap();
+    let shown = err.try_clone().unwrap();
+    let input = end.try_clone().unwrap().into();
+    let process = Process::spawn_reading(name, command.env("TERM", "xterm"), input, err, end.into());
+    // The terminal keeps what is typed before it is read.
+    rustix::io::write(&screen, typed.as_bytes()).unwrap();
+    to_its_end(process, screen, shown)
+}
+
+fn to_its_end(mut process: Process, screen: OwnedFd, shown: File) -> Output {
     let copying = std::thread::spawn(move || copy(&screen, shown));
     let mut output = process.wait(LIMIT);
     copying.join().unwrap();

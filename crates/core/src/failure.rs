@@ -32,6 +32,13 @@ pub enum Kind {
     Internal,
 }
 
+impl Kind {
+    /// Whether the same may succeed later although nobody acted. A running process tries such a failure again.
+    pub fn may_pass(self) -> bool {
+        self == Self::Unavailable
+    }
+}
+
 /// What happened to which object, why, and the next thing to do, with a code that never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {

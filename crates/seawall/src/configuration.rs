@@ -56,7 +56,7 @@ pub(crate) fn require(arguments: &ConfigArguments, edge: &Edge) -> Result<Config
             "config.none",
             "configuration",
             "no configuration is named and neither ./seawall.yml nor /etc/seawall.yml exists",
-            "name one with --config, or name a database and a vault",
+            "name one with --config, or name a database and a vault; `seawall init` writes one",
         )
     })
 }

@@ -68,6 +68,11 @@ impl Edge {
         self.identity.is_some() || self.environment.get(IDENTITY).is_some()
     }
 
+    /// Whether a person can be asked, and answers on standard input.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.terminal && std::io::stdin().is_terminal()
+    }
+
     /// `path` from the root.
     pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
         absolute(path, &self.directory)

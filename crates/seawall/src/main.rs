@@ -6,6 +6,7 @@
 
 mod allocator;
 mod arguments;
+mod codes;
 mod commands;
 mod configuration;
 mod edge;

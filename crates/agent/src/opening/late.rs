@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Backoff, Clock as _, Contents, Description, Digests, Engine, Failure, Figures, Files, History, Kind, LastError,
-    Locks, Maintain, Moment, Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown,
-    Standby, Status, SystemClock, Timeline, Verification, When,
+    Backoff, Clock as _, Contents, Description, Digests, Engine, Failure, Figures, Files, History, LastError, Locks,
+    Maintain, Moment, Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby,
+    Status, SystemClock, Timeline, Verification, When,
 };
 use seawall_engines::ask;
 use tokio::sync::OnceCell;
@@ -60,7 +60,7 @@ impl<O: Open> Late<O> {
                 Ok(engine) => return Ok(engine),
                 Err(failure) => failure,
             };
-            if failure.kind != Kind::Unavailable || shutdown.requested() {
+            if !failure.kind.may_pass() || shutdown.requested() {
                 return Err(failure);
             }
             tracing::warn!(database = self.description.name, code = failure.code, "{failure}; trying again");
@@ -178,6 +178,8 @@ impl<O: Open> Files for Late<O> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    use seawall_core::Kind;
 
     use super::*;
     use crate::testing::{Act, Stub};

@@ -5,7 +5,7 @@ pub(crate) mod late;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seawall_core::{Description, Engine, Failure, Kind};
+use seawall_core::{Description, Engine, Failure};
 use seawall_engines::alarms::Place;
 use seawall_engines::{DatabaseConfig, Opener};
 
@@ -17,7 +17,7 @@ use crate::opening::late::{Late, Open};
 impl Databases for Arc<Opener> {
     async fn lasting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
         match protected(self, database).await {
-            Err(failure) if failure.kind == Kind::Unavailable => {
+            Err(failure) if failure.kind.may_pass() => {
                 let open = Again { opener: Arc::clone(self), database: database.clone() };
                 Ok(Arc::new(Late::new(open, describe(database))))
             }

@@ -189,7 +189,7 @@ fn of_proof(status: &Status) -> Option<Alarm> {
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
     let (severity, cause, next) = match proof.inconclusive {
         true => {
-            let next = "remove the cause (docs/errors.md has the code); it is made again by itself, or now with `seawall verify --restore`";
+            let next = "remove the cause (`seawall explain` knows the code); it is made again by itself, or now with `seawall verify --restore`";
             (Severity::Warning, format!("the newest proof couldn't be made: {what}{more}"), next)
         }
         false => {

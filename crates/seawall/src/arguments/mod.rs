@@ -2,7 +2,9 @@
 
 mod doctor;
 mod encrypted;
+mod explain;
 mod fleet;
+mod init;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod notify;
@@ -23,7 +25,9 @@ use self::ltx::LtxCommand;
 
 pub(crate) use self::doctor::*;
 pub(crate) use self::encrypted::*;
+pub(crate) use self::explain::*;
 pub(crate) use self::fleet::*;
+pub(crate) use self::init::*;
 pub(crate) use self::notify::*;
 pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
@@ -105,6 +109,8 @@ pub(crate) struct PastArguments {
 pub(crate) enum Command {
     /// See it work: protect a database, kill the process, restore, compare
     Demo(DemoArguments),
+    /// Look at what runs on this host, ask, and write a configuration
+    Init(InitArguments),
     /// Protect databases continuously, until stopped
     Replicate(ReplicateArguments),
     /// Make a complete copy of a server's database now
@@ -131,6 +137,8 @@ pub(crate) enum Command {
     Silence(SilenceArguments),
     /// Find what is wrong or will be, each with the command that mends it
     Doctor(DoctorArguments),
+    /// Say what the code of an error or alarm means, and what to do
+    Explain(ExplainArguments),
     /// List the databases of a running process
     List(ListArguments),
     /// Show which process is running
@@ -219,7 +227,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 53);
+        assert_eq!(commands.len(), 55);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -230,6 +238,9 @@ mod tests {
     fn what_is_taken_and_what_is_not() {
         for (line, taken) in [
             ("seawall demo", true),
+            ("seawall init", true),
+            ("seawall init s3://bucket/p --keep 30d -o /etc/seawall.yml --yes --force --json", true),
+            ("seawall init a b", false),
             ("seawall replicate app.db ./vault", true),
             ("seawall replicate --config seawall.yml", true),
             ("seawall replicate ./data ./vault --pattern *.db --recursive --socket s.sock", true),
@@ -278,6 +289,9 @@ mod tests {
             ("seawall status", true),
             ("seawall status a.db b.db --config f.yml", true),
             ("seawall status --socket s.sock", true),
+            ("seawall explain", true),
+            ("seawall explain sqlite.lost --json", true),
+            ("seawall explain a b", false),
             ("seawall list --socket s.sock --json", true),
             ("seawall info extra", false),
             ("seawall sync app --wait --timeout 1.5", true),

@@ -8,8 +8,10 @@ mod compare;
 mod copy;
 mod demo;
 mod doctor;
+mod explain;
 mod fleet;
 mod follow;
+mod init;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod maintain;
@@ -52,6 +54,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
     }
     match command {
         Command::Demo(_) => demo::run(edge, common.json),
+        Command::Init(arguments) => init::run(&arguments, edge, common.json),
         Command::Replicate(arguments) => replicate::run(&arguments, &common, edge),
         Command::Backup(arguments) => backup::run(&arguments, edge, common.json),
         Command::Restore(arguments) => restore::run(&arguments, &common, edge),
@@ -65,6 +68,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Fleet(arguments) => fleet::run(&arguments, edge),
         Command::Silence(arguments) => silence::run(&arguments, edge),
         Command::Doctor(arguments) => doctor::run(&arguments, edge),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::List(arguments) => agent::list(&arguments.socket, edge),
         Command::Info(arguments) => agent::info(&arguments.socket, edge),
         Command::Sync(arguments) => agent::sync(&arguments, edge),

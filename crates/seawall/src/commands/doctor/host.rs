@@ -25,7 +25,7 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// What a SQLite file says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Header {
+pub(in crate::commands) enum Header {
     /// It is empty, as a database without content is.
     Empty,
     Wal,
@@ -33,7 +33,8 @@ enum Header {
     Other,
 }
 
-fn header(bytes: &[u8]) -> Header {
+/// What the first twenty bytes of a file say.
+pub(in crate::commands) fn header(bytes: &[u8]) -> Header {
     match bytes {
         [] => Header::Empty,
         bytes if !bytes.starts_with(MAGIC) => Header::Other,

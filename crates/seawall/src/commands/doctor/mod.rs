@@ -24,6 +24,7 @@ use seawall_core::{Clock as _, Failure, Kind, Moment, Phase, Status, SystemClock
 use seawall_host::folder_of;
 
 use self::finding::Finding;
+pub(super) use self::host::{Header, header};
 use self::places::Away;
 use self::protection::Held;
 use crate::arguments::DoctorArguments;
