@@ -1,0 +1,5 @@
+#!/bin/sh
+# Makes the user of the service. Its home is the folder of its state.
+set -e
+id seawall >/dev/null 2>&1 && exit 0
+useradd --system --user-group --home-dir /var/lib/seawall --no-create-home --shell /usr/sbin/nologin seawall
