@@ -216,3 +216,21 @@ fn a_unit_that_would_not_run_or_not_write_is_told() {
     assert_eq!(verdicts(&findings(&stand, "unit", &arguments)), ["wrong"]);
     seawall.stop().ok();
 }
+
+/// The disk of the vault isn't mounted. A doctor who made its folder would let the process begin the vault anew on another disk.
+#[test]
+fn a_folder_that_is_missing_is_not_made() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(3);
+    let mut seawall = protect(&stand, "");
+    seawall.stop().ok();
+    let Place::Folder(vault) = &stand.place else { panic!("a folder") };
+    let away = stand.path("away");
+    std::fs::rename(vault, &away).unwrap();
+    let told = findings(&stand, "vault", &[]);
+    assert_eq!(verdicts(&told), ["warning"], "{told:?}");
+    assert!(!vault.exists(), "the doctor changes nothing");
+    std::fs::rename(&away, vault).unwrap();
+    assert_eq!(verdicts(&findings(&stand, "vault", &[])), ["fine"]);
+}

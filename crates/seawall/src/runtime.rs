@@ -47,6 +47,14 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// The code of a command that a signal ended.
+const INTERRUPTED: &str = "command.interrupted";
+
+/// Whether a signal ended the command: then nothing else is begun.
+pub(crate) fn is_interrupted(failure: &Failure) -> bool {
+    failure.code == INTERRUPTED
+}
+
 /// Runs one command's future to its end, or until SIGINT or SIGTERM drop it. A dropped future leaves what a crash would
 /// leave, and an incomplete target never appears (I8).
 pub(crate) fn run<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
@@ -94,7 +102,7 @@ pub(crate) fn no_runtime(error: &std::io::Error) -> Failure {
 fn interrupted() -> Failure {
     Failure::new(
         Kind::Interrupted,
-        "command.interrupted",
+        INTERRUPTED,
         "seawall",
         "stopped by a signal before it was done",
         "start it again: what was begun doesn't count, and is gone on with or replaced",

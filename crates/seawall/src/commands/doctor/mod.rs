@@ -61,7 +61,7 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
     }
     findings.extend(unrecorded.iter().map(|(name, failure)| protection::of_unrecorded(name, failure)));
     findings.extend(units::of_all(config, arguments.unit.as_deref(), edge));
-    findings.extend(servers::of_all(config, edge));
+    findings.extend(servers::of_all(config, edge)?);
     let paths: BTreeSet<PathBuf> = statuses
         .iter()
         .filter(|status| status.engine == "sqlite")
@@ -101,6 +101,7 @@ fn recorded(config: &Config, edge: &Edge, now: Moment) -> Result<Recorded, Failu
                 let place = opener.place_here(database).read();
                 told.statuses.push(judged(status, Keeper::Nobody, database.judged(), place, now));
             }
+            Err(failure) if runtime::is_interrupted(&failure) => return Err(failure),
             Err(failure) => told.unrecorded.push((database.name.clone(), failure)),
         }
     }

@@ -1,7 +1,7 @@
 //! The checks of sources that are servers: can they be reached, may their users read everything, and are the programs here that a
 //! backup and a proof need? The engines look; a pure function judges.
 
-use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
+use seawall_agent::config::{Config, EngineConfig};
 use seawall_archive::server::Readiness;
 use seawall_core::Failure;
 
@@ -10,13 +10,20 @@ use crate::edge::Edge;
 use crate::runtime;
 
 /// Looks at each database of a server.
-pub(super) fn of_all(config: &Config, edge: &Edge) -> Vec<Finding> {
-    let of_database = |database: &DatabaseConfig| {
-        let EngineConfig::Server(server) = &database.engine else { return Vec::new() };
+///
+/// # Errors
+/// When the command is interrupted.
+pub(super) fn of_all(config: &Config, edge: &Edge) -> Result<Vec<Finding>, Failure> {
+    let mut found = Vec::new();
+    for database in &config.databases {
+        let EngineConfig::Server(server) = &database.engine else { continue };
         let looked = runtime::run(server.source.examine(&edge.environment));
-        of_one(&database.name, &server.source.url(), looked, database.prove.is_some())
-    };
-    config.databases.iter().flat_map(of_database).collect()
+        if let Some(failure) = looked.as_ref().err().filter(|failure| runtime::is_interrupted(failure)) {
+            return Err(failure.clone());
+        }
+        found.extend(of_one(&database.name, &server.source.url(), looked, database.prove.is_some()));
+    }
+    Ok(found)
 }
 
 /// What a look at a source means. `proves` says that proofs are made by a schedule.

@@ -29,7 +29,7 @@ pub(super) fn of_all(config: &Config, edge: &Edge, away: &mut Away) -> Result<Ve
     };
     let urls = config.databases.iter().flat_map(of_database);
     let unique: BTreeMap<String, VaultUrl> = urls.map(|url| (url.to_string(), url)).collect();
-    let urls: Vec<(String, VaultUrl)> = unique.into_iter().collect();
+    let (urls, missing): (Vec<(String, VaultUrl)>, Vec<_>) = unique.into_iter().partition(|(_, url)| is_there(url));
     // An encrypted vault is tried without any key.
     let opener = Opener::new(edge.environment.clone(), 1);
     let try_out = async |(_, url): &(String, VaultUrl)| {
@@ -37,7 +37,25 @@ pub(super) fn of_all(config: &Config, edge: &Edge, away: &mut Away) -> Result<Ve
         Ok(trial::run(&names, Effort { rounds: 1, size: 0 }, &SystemClock).await?)
     };
     let tried = runtime::run(async { Ok(each(&urls, |(_, url)| place(url), away, try_out).await) })?;
-    Ok(urls.iter().zip(tried).flat_map(|((shown, _), tried)| of_one(shown, tried)).collect())
+    let tried = urls.iter().zip(tried).flat_map(|((shown, _), tried)| of_one(shown, tried));
+    Ok(tried.chain(missing.iter().map(|(shown, _)| of_missing(shown))).collect())
+}
+
+/// Whether a vault may be tried out. To write into a folder that is missing would make it: beside a disk that isn't mounted, where a
+/// process would then begin the vault anew.
+#[expect(clippy::disallowed_methods, reason = "this function meets the file system")]
+fn is_there(url: &VaultUrl) -> bool {
+    match url {
+        VaultUrl::File(folder) => folder.try_exists().unwrap_or(true),
+        _ => true,
+    }
+}
+
+fn of_missing(vault: &str) -> Finding {
+    let meaning = "the folder isn't there; the first start makes it, wherever its path leads then";
+    let next =
+        "mount the disk of the vault if it isn't mounted; a new vault needs nothing more than: seawall replicate";
+    Finding::warning("vault", vault, meaning, next)
 }
 
 fn of_one(vault: &str, tried: Result<Trial, Failure>) -> Vec<Finding> {
