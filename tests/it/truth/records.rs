@@ -88,8 +88,9 @@ fn a_proof_whose_objects_are_gone_is_no_proof_of_what_is_left() {
     // A proof that can't be made hides nothing, and neither does one of what is left.
     stand.seawall(&["verify", "--restore", &stand.place.url(), "--within", "1ms"]).exits(1);
     assert!(tells() && fleet_check(&stand).exits(1).stdout.contains("alarm.unsafe"));
-    prove(&stand).ok();
-    assert!(tells());
+    let proved_again = prove(&stand).ok().json();
+    assert!(proved_again["record"]["doubts"].to_string().contains("(proof.beyond)"), "{proved_again}");
+    assert!(tells() && fleet_check(&stand).exits(1).stdout.contains("alarm.unsafe"));
     let back = stand.restore();
     assert!(model::check(&back, stand.seed) < app.committed());
 }

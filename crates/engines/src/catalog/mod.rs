@@ -28,13 +28,10 @@ use self::names::named;
 use self::tally::{Form, Sum, Tally};
 use crate::alarms::{Facts, Keeper, Limits, Local, alarms};
 use crate::open::Opener;
-use crate::proofs::{Proofs, beyond, standing};
+use crate::proofs::{EARLIER, Proofs, beyond, standing};
 
 /// Databases whose objects are read at once.
 const AT_ONCE: usize = 16;
-
-/// Proofs that are read of a database whose newest one doesn't say all.
-const EARLIER: usize = 8;
 
 /// The largest link of a chain that is read.
 const MOST_OF_LINK: u64 = 1 << 20;
@@ -177,7 +174,9 @@ impl Opener {
             let proofs = Proofs::of(vault, &described);
             let mut read = proofs.newest(1).await;
             // One that says little may hide an earlier failure.
-            let says_all = |proof: &Proof| proof.holds() && proof.level >= Level::Engine;
+            let is_beyond = |doubt: &String| doubt.ends_with("(proof.beyond)");
+            let says_all =
+                |proof: &Proof| proof.holds() && proof.level >= Level::Engine && !proof.doubts.iter().any(is_beyond);
             if read.as_ref().is_ok_and(|recorded| !recorded.proofs.iter().any(says_all)) {
                 read = proofs.newest_that_tell(EARLIER).await;
             }

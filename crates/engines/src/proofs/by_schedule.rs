@@ -67,7 +67,7 @@ impl Opener {
         let mut vault = None;
         let work = self.proved(database, order.clone(), proving.fresh, &mut vault);
         let bound = ProofOrder { within: Some(proving.within.saturating_add(AROUND)), ..order.clone() };
-        let (proof, compared) = bound.in_time(&database.name, work).await.unwrap_or_else(|failure| {
+        let (mut proof, compared) = bound.in_time(&database.name, work).await.unwrap_or_else(|failure| {
             (order.inconclusive(&describe(database), &failure, started), Fingerprints::new())
         });
         let is_recorded = is_recorded(&proof, before, &proving.schedule(&database.name));
@@ -76,7 +76,11 @@ impl Opener {
             Some(vault) => {
                 let proofs = Proofs::of(vault, &describe(database));
                 let bound = ProofOrder { within: Some(AROUND), ..order };
-                Some(bound.in_time(&database.name, proofs.write(&proof, &compared)).await)
+                let written = async {
+                    proofs.doubt_what_is_beyond(&mut proof).await;
+                    proofs.write(&proof, &compared).await
+                };
+                Some(bound.in_time(&database.name, written).await)
             }
         };
         Made { proof, recorded }

@@ -20,6 +20,7 @@ pub use beyond::beyond;
 pub use by_schedule::Made;
 pub use due::{Last, TOO_LONG, due, standing, successor_due};
 pub use order::{ProofOrder, SCRATCH, first_fault};
+pub(crate) use records::EARLIER;
 pub use records::{Proofs, Recorded, is_record};
 pub use settings::{MOST_MOMENTS, Proving};
 

@@ -12,7 +12,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_core::{Clock as _, Description, Failure, Fingerprints, Kind, Moment, Proof, SystemClock};
 use seawall_vault::{ObjectKey, Prefix, Vault};
 
-use super::{compared, record};
+use super::{beyond, compared, record};
 
 /// Records that are read at once.
 const AT_ONCE: usize = 8;
@@ -31,6 +31,9 @@ const MOST_LISTED: usize = 100_000;
 
 /// Lists of compared objects that are read at most. Older ones don't spare anything then.
 const MOST_LISTS: usize = 64;
+
+/// Records that are read where the newest doesn't say all.
+pub(crate) const EARLIER: usize = 8;
 
 /// Doubts that are told one by one.
 const MOST_DOUBTS: usize = 5;
@@ -98,6 +101,16 @@ impl Proofs {
         let more = |proofs: &[Proof]| proofs.len() < most || proofs.iter().all(says_nothing);
         self.newest_while(more, |proofs| proofs.last().is_none_or(|last| proofs.len() <= most || !says_nothing(last)))
             .await
+    }
+
+    /// Adds a doubt to a proof of the newest point, if an earlier proof restored a later one: the vault was set back, and each later proof
+    /// would hide that otherwise.
+    pub async fn doubt_what_is_beyond(&self, proof: &mut Proof) {
+        let Some(point) = proof.point.clone() else { return };
+        // If the records can't be read, this one can't be written, which is told.
+        let Ok(earlier) = self.newest_that_tell(EARLIER).await else { return };
+        let gone = beyond(&earlier.proofs, Some(&point), proof.at, self.vault.url());
+        proof.doubts.extend(gone.map(|failure| format!("{} ({})", failure.cause, failure.code)));
     }
 
     /// The newest records, for as long as `more` of those read so far says so. The last one read is dropped if `keeps` says no.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seawall_agent::{Operation, ProofOrder, Proofs, TOO_LONG, ask, first_fault};
-use seawall_core::{Description, Failure, Fingerprints, Proof};
+use seawall_core::{Description, Failure, Fingerprints, Proof, When};
 use seawall_vault::Vault;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -40,13 +40,16 @@ fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool)
         let (records, started) = (Proofs::of(vault.clone(), &described), Instant::now());
         order.fresh = records.fresh(arguments.fresh).await?;
         let work = order.prove(ask::proofs(&*engine)?, engine.history(), &described, progress);
-        let (proof, compared) = match between_hooks(&hooks, work, |(proof, _)| first_fault(proof)).await {
+        let (mut proof, compared) = match between_hooks(&hooks, work, |(proof, _)| first_fault(proof)).await {
             Ok(made) => made,
             Err(failure) => {
                 record_late(&records, &order, &described, &failure, started).await;
                 return Err(failure);
             }
         };
+        if order.when == When::Latest {
+            records.doubt_what_is_beyond(&mut proof).await;
+        }
         let recorded = records.write(&proof, &compared).await;
         Ok::<_, Failure>((told, vault, proof, recorded))
     })?;
