@@ -234,3 +234,22 @@ fn a_folder_that_is_missing_is_not_made() {
     std::fs::rename(&away, vault).unwrap();
     assert_eq!(verdicts(&findings(&stand, "vault", &[])), ["fine"]);
 }
+
+/// The application wrote while nothing protected it, and cut its WAL: what was committed in between is unknown.
+#[test]
+fn a_new_hole_is_told() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(3);
+    protect(&stand, "").stop().ok();
+    assert_eq!(verdicts(&findings(&stand, "timeline", &[])), ["fine"]);
+    app.commit(3);
+    app.sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    app.commit(3);
+    protect(&stand, "").stop().ok();
+    let told = findings(&stand, "timeline", &[]);
+    assert_eq!(verdicts(&told), ["warning"], "{told:?}");
+    let timeline = stand.seawall(&["timeline", &stand.place.url(), "--json"]).ok().json();
+    let reason = timeline["holes"][0]["reason"].as_str().unwrap();
+    assert!(told[0]["meaning"].as_str().unwrap().contains(reason), "{told:?} {timeline}");
+}
