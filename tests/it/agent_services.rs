@@ -129,3 +129,36 @@ fn a_heartbeat_is_refused_below_a_minute_and_its_url_is_not_shown() {
     let output = process.wait(wait::SOON).exits(2);
     assert!(output.stderr.contains("heartbeat-interval") && !output.stderr.contains("hush"), "{output}");
 }
+
+/// The metrics that a text names.
+fn named(text: &str) -> std::collections::BTreeSet<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.split(|c| !is_part(c)).filter(|word| word.starts_with("seawall_")).collect()
+}
+
+#[test]
+fn every_metric_of_the_dashboard_and_the_alert_rules_exists() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging");
+    let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
+    let (dashboard, rules) = (read("grafana/seawall.json"), read("prometheus/seawall.rules.yml"));
+    serde_json::from_str::<Value>(&dashboard).unwrap();
+    assert!(named(&dashboard).len() > 9 && named(&rules).len() > 3);
+    let stand = Stand::folder(Random::from_env().seed());
+    stand.app().commit(3);
+    // Metrics of proofs are there once one was made.
+    let mut seawall = configured(&stand, "metrics-addr: 127.0.0.1:0\nprove: { schedule: \"H 5 1 1 *\" }");
+    let address = address(&mut seawall, "metrics");
+    wait::until("every metric", wait::SOON * 4, || {
+        let page = ask_address(&address, "GET", "/metrics", "", "").1;
+        let known: std::collections::BTreeSet<&str> =
+            page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+        let missing: Vec<_> =
+            named(&dashboard).union(&named(&rules)).filter(|name| !known.contains(*name)).copied().collect();
+        if !page.contains("seawall_proof_holds{") {
+            return None;
+        }
+        assert_eq!(missing, [""; 0]);
+        Some(())
+    });
+    seawall.stop().ok();
+}
