@@ -19,6 +19,29 @@ fn tells(output: &Output) {
     assert!(!text.contains("panicked"), "{output}");
 }
 
+/// `/dev/full` answers every write as a full disk does.
+#[test]
+fn an_output_that_cannot_be_written_is_told() {
+    let stand = Stand::folder(0);
+    stand.app().commit(3);
+    stand.replicate_once();
+    let (url, back) = (stand.place.url(), stand.new_file());
+    let back = back.to_str().unwrap();
+    for (args, told) in [
+        (&["restore", &url, "-o", back][..], "; the work itself is done\n"),
+        (&["timeline", &url, "--json"], "; the work itself is done\n"),
+        (&["restore", "--json", &url, "-o", back], "error[command.exists]"),
+        (&["--help"], "the output can't be written"),
+    ] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ended = stand.command().args(args).stdout(full).output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("error[command.output]: standard output: ") && said.contains(told), "{args:?}: {said}");
+    }
+    assert!(fs::metadata(back).unwrap().len() > 0, "it was restored");
+}
+
 #[test]
 fn wrong_usage_is_2() {
     let stand = Stand::folder(0);

@@ -17,6 +17,24 @@ fn part<'a>(document: &'a Value, name: &str) -> &'a Value {
     parts.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("{name} isn't in {document:#}"))
 }
 
+/// The points of `compare` are arguments: it has no `--at`.
+#[test]
+fn a_point_that_is_not_there_is_told_in_the_words_of_the_command() {
+    let stand = Stand::folder(Random::from_env().seed());
+    stand.app().commit(5);
+    stand.replicate_once();
+    let vault = stand.place.url();
+    for (arguments, exit, object) in [
+        (["nosuch", "latest"], 2, "error[usage.when]: FROM: "),
+        (["latest", "nosuch"], 2, "error[usage.when]: TO: "),
+        (["00000000000000ff", "latest"], 1, "FROM: "),
+        (["latest", "00000000000000ff"], 1, "TO: "),
+    ] {
+        let said = compare(&stand, &[&[vault.as_str()], &arguments[..]].concat()).exits(exit);
+        assert!(said.stderr.contains(object) && !said.stderr.contains("--at"), "{said}");
+    }
+}
+
 #[test]
 fn two_points_of_sqlite() {
     let stand = Stand::folder(Random::from_env().seed());

@@ -125,6 +125,25 @@ fn a_missing_transaction_is_a_hole_and_what_is_before_it_restores() {
     assert_eq!(timeline["holes"].as_array().unwrap().len(), 1, "{timeline}");
 }
 
+/// Anybody who can write to the vault can put bytes where the newest object would stand.
+#[test]
+fn junk_at_the_end_does_not_hide_the_timeline() {
+    let (stand, _) = vault();
+    let (url, last) = (stand.place.url(), stand.place.newest());
+    let before = stand.seawall(&["timeline", &url, "--json"]).ok().json();
+    let junk = [last + 1, last + 2, last + 90].map(|txid| stand.place.object(0, txid, txid));
+    junk.iter().for_each(|path| fs::write(path, [0x5a; 100]).unwrap());
+    let shown = stand.seawall(&["timeline", &url, "--json"]).exits(3).json();
+    assert_eq!((&shown["spans"], &shown["holes"]), (&before["spans"], &before["holes"]), "{shown}");
+    let doubts = shown["doubts"].to_string();
+    for path in &junk {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(doubts.contains(name), "{name} isn't named: {doubts}");
+    }
+    let text = stand.seawall(&["timeline", &url]).exits(3);
+    assert!(text.stdout.contains(&format!("{last:016x}")) && text.stdout.contains("is left out: "), "{text}");
+}
+
 #[test]
 fn a_failed_restore_with_force_leaves_what_was_there() {
     let (stand, committed) = vault();

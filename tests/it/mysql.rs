@@ -83,6 +83,36 @@ fn mysql_there_and_back_by_the_command_line() {
     assert_eq!(server.sql("SELECT count(*) FROM information_schema.tables WHERE table_name = 'another'"), "0");
 }
 
+/// A period that counts transactions means nothing on another server, and this server shows no character beyond U+FFFF in a
+/// default: people are told of both where they are lost.
+#[test]
+fn what_a_set_of_mysql_has_not_is_told_to_people() {
+    let (stand, server) = (Stand::folder(1), Server::start());
+    server.sql(
+        "CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; \
+         CREATE TABLE kept (id int PRIMARY KEY, v varchar(9) DEFAULT _utf8mb4 x'F09F9880'); \
+         CREATE TABLE past (id int PRIMARY KEY, v int, \
+           since bigint unsigned GENERATED ALWAYS AS ROW START, until bigint unsigned GENERATED ALWAYS AS ROW END, \
+           PERIOD FOR SYSTEM_TIME (since, until)) ENGINE = InnoDB WITH SYSTEM VERSIONING; \
+         INSERT INTO past (id, v) VALUES (1, 1); UPDATE past SET v = 2",
+    );
+    let vault = stand.place.url();
+    let told = [
+        "\nnote: shop.past: only the rows that are valid now, because their history can't be put back\n",
+        "\nnote: shop.kept: the definition of column v has a question mark",
+    ];
+    let is_told = |said: &Output| told.iter().all(|line| said.stdout.contains(line));
+    let made = stand.seawall(&["backup", &server.url("shop"), &vault]).ok();
+    assert!(is_told(&made), "{made}");
+    let planned = stand.seawall(&["restore", &vault, "--to", &server.url("copy"), "--dry-run"]).ok();
+    assert!(is_told(&planned), "{planned}");
+    let back = stand.seawall(&["restore", &vault, "--to", &server.url("copy")]).ok();
+    assert!(is_told(&back), "{back}");
+    assert_eq!(server.sql("SELECT count(*) FROM copy.past FOR SYSTEM_TIME ALL"), "1");
+    let proved = stand.seawall(&["verify", &vault, "--restore"]).ok();
+    assert!(is_told(&proved), "{proved}");
+}
+
 #[test]
 fn mysql_is_proved_by_the_command_line() {
     let (stand, server) = (Stand::folder(2), shop(2_000));

@@ -2,8 +2,12 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use seawall_agent::config::{Config, socket_of};
 use seawall_core::{Failure, Kind};
@@ -13,6 +17,12 @@ use crate::edge::Edge;
 
 /// Where a configuration is looked for when none is named, in this order.
 const DEFAULTS: [&str; 2] = ["seawall.yml", "/etc/seawall.yml"];
+
+/// The largest configuration.
+const LARGEST: u64 = 16 << 20;
+
+/// How long a program may take to write a configuration to a pipe.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads the configuration that is named, else the default one; `None` when there is none of either.
 pub(crate) fn load(arguments: &ConfigArguments, edge: &Edge) -> Result<Option<Config>, Failure> {
@@ -66,8 +76,31 @@ pub(crate) fn text(file: &Path) -> Result<String, Failure> {
     read(file).map_err(|error| unreadable(file, &error))
 }
 
-fn read(file: &Path) -> std::io::Result<String> {
-    std::fs::read_to_string(file)
+/// Reads a regular file, or a pipe as a shell's `<(program)` makes it. Anything else could have no end.
+fn read(file: &Path) -> io::Result<String> {
+    let kind = std::fs::metadata(file)?.file_type();
+    match (kind.is_file(), kind.is_fifo()) {
+        (true, _) => read_at_most(file),
+        (_, true) => read_pipe(file.to_owned(), PATIENCE),
+        _ => Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file and no pipe")),
+    }
+}
+
+fn read_at_most(file: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is larger than 16 MiB"));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// Opening a pipe to which nobody writes waits for ever, and so does reading it: a thread does both, and is given up.
+fn read_pipe(file: PathBuf, patience: Duration) -> io::Result<String> {
+    let (done, waiting) = mpsc::channel();
+    std::thread::Builder::new().name("configuration".into()).spawn(move || drop(done.send(read_at_most(&file))))?;
+    let late = || format!("it is a pipe, and no program wrote to it and closed it within {} s", patience.as_secs());
+    waiting.recv_timeout(patience).unwrap_or_else(|_| Err(io::Error::new(ErrorKind::TimedOut, late())))
 }
 
 fn parse(file: &Path, text: &str, arguments: &ConfigArguments, edge: &Edge) -> Result<Config, Failure> {
@@ -75,11 +108,46 @@ fn parse(file: &Path, text: &str, arguments: &ConfigArguments, edge: &Edge) -> R
     Ok(Config::parse(file, text, &edge.surroundings(), expand)?)
 }
 
-fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
+fn unreadable(file: &Path, error: &io::Error) -> Failure {
     let (kind, next) = match error.kind() {
         ErrorKind::NotFound => (Kind::Usage, "check the name"),
         ErrorKind::PermissionDenied => (Kind::Denied, "make it readable for this user"),
         _ => (Kind::Usage, "check that it is a text file"),
     };
     Failure::new(kind, "config.unreadable", file.display().to_string(), error.to_string(), next)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (fifo, large) = (folder.path().join("fifo"), folder.path().join("large"));
+        assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+        let why = |read: io::Result<String>| read.expect_err("refused").to_string();
+        assert!(why(read_pipe(fifo, Duration::from_millis(50))).contains("no program wrote"));
+        assert!(why(read(Path::new("/dev/zero"))).contains("no regular file"));
+        assert!(why(read(folder.path())).contains("no regular file"));
+        File::create(&large).and_then(|file| file.set_len(LARGEST + 1)).expect("made");
+        assert!(why(read(&large)).contains("16 MiB"));
+        File::create(&large).and_then(|file| file.set_len(LARGEST)).expect("made");
+        assert_eq!(read(&large).expect("as large as any").len() as u64, LARGEST);
+    }
+
+    #[test]
+    fn a_pipe_of_a_shell_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let fifo = folder.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+        let writer = std::thread::spawn({
+            let fifo = fifo.clone();
+            move || std::fs::write(fifo, "vault: x")
+        });
+        assert_eq!(read(&fifo).expect("read"), "vault: x");
+        assert!(writer.join().expect("ended").is_ok());
+    }
 }

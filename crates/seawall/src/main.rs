@@ -90,7 +90,13 @@ fn as_original(
 /// Help and version are answers; anything else that the parser says is wrong usage.
 fn refuse(error: &clap::Error) -> Exit {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return if error.print().is_ok() { Exit::Done } else { Exit::Failed };
+        return match error.print() {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                output::print_failure(&output::unprinted(&error, Exit::Failed), false);
+                Exit::Failed
+            }
+            _ => Exit::Done,
+        };
     }
     let text = error.render().to_string();
     if std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json") {

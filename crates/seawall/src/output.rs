@@ -1,9 +1,9 @@
 //! The result of a command: text for people, one JSON document for programs.
 
 use std::borrow::Cow;
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 
-use seawall_core::{Failure, is_visible};
+use seawall_core::{Failure, Kind, is_visible};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -48,13 +48,36 @@ impl Output {
             true => escaped(&format!("{:#}\n", self.json)),
             false => shown(&self.text).into_owned(),
         };
-        let mut out = std::io::stdout().lock();
-        let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        match printed {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Exit::Failed,
-            _ => self.exit,
+        match print(&text) {
+            Err(error) => {
+                print_failure(&unprinted(&error, self.exit), false);
+                Exit::Failed
+            }
+            Ok(()) => self.exit,
         }
     }
+}
+
+/// Prints to standard output. A reader that went away is no failure.
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The failure of a command whose output can't be written, although its work ended with `exit`.
+pub(crate) fn unprinted(error: &io::Error, exit: Exit) -> Failure {
+    let (work, next) = match exit {
+        Exit::Done => ("; the work itself is done", "make room where standard output goes; the work needs no repeat"),
+        Exit::Partly => {
+            ("; the work itself is done in part", "make room where standard output goes, and start the command again")
+        }
+        _ => ("", "make room where standard output goes, and start the command again"),
+    };
+    let cause = format!("the output can't be written: {error}{work}");
+    Failure::new(Kind::Unavailable, "command.output", "standard output", cause, next)
 }
 
 /// A value as JSON.
@@ -122,7 +145,10 @@ pub(crate) fn print_failure(failure: &Failure, json: bool) {
     }
     let document = escaped(&format!("{:#}\n", json!({ "error": failure })));
     // If standard output is closed, the exit code still reports the failure.
-    drop(std::io::stdout().lock().write_all(document.as_bytes()));
+    if let Err(error) = print(&document) {
+        complain(&failure_text(&unprinted(&error, Exit::Failed)));
+        complain(&failure_text(failure));
+    }
 }
 
 /// Prints to standard error.
@@ -132,8 +158,6 @@ pub(crate) fn complain(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::Kind;
-
     use super::*;
 
     #[test]

@@ -260,7 +260,10 @@ async fn a_running_writer_of_the_former_list_stops_with_a_name() {
     let told = writer(&store, &[&old, &new]);
     told.create(&key("c/new"), pattern(9), None).await.expect("written");
     assert_eq!(read(&reader(&store, &[&new]), "c/new").await, Ok(pattern(9)));
-    assert_eq!(fault(read(&reader(&store, &[&new]), "c/late").await), Fault::NoKey);
+    let locked = read(&reader(&store, &[&new]), "c/late").await.expect_err("it was written for the former list");
+    let told = locked.to_string();
+    assert!(told.contains("in the vault's list of recipients: it was written for others"), "{told}");
+    assert_eq!(fault(Err::<(), _>(locked)), Fault::NoKey);
     let done = change(&store, &[&old], &[&old, &new], &[], true).await.expect("rewritten");
     assert_eq!((done.rewritten, done.already, done.left), (5, 1, 0));
     assert_eq!(read(&reader(&store, &[&new]), "c/late").await, Ok(pattern(9)));

@@ -70,7 +70,7 @@ impl Standings {
         }
         let (own, source) = (self.clone(), source.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let local = place.read();
+            let local = place.read(SystemClock.now());
             if let Some(standing) = own.lock().get_mut(&source) {
                 (standing.local, standing.reading) = (local, false);
             }

@@ -32,11 +32,11 @@ impl Place {
         Self { silence: Some(state.join("silence.json")), state: Some(state) }
     }
 
-    /// Reads the facts. Blocks. A silence that can't be read is none.
-    pub fn read(&self) -> Local {
+    /// Reads the facts. Blocks. A silence that can't be read, or is longer than any can be at `now`, is none.
+    pub fn read(&self, now: Moment) -> Local {
         Local {
             free: self.state.as_deref().and_then(seawall_host::free_space),
-            silenced_until: self.silence.as_deref().and_then(silence::read),
+            silenced_until: self.silence.as_deref().and_then(|file| silence::read(file, now)),
             proof_due: None,
         }
     }

@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 /// The longest silence. What is to be quiet for longer has a severity in the configuration.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30 * 86_400);
 
+/// How far the clock of a file's disk may be from this machine's.
+const SKEW: Duration = Duration::from_secs(300);
+
 /// The version of the file; see docs/formats.md.
 const FORMAT: u32 = 1;
 
@@ -27,16 +30,30 @@ struct Silence {
     until: Moment,
 }
 
-/// The end of the silence that a file holds; `None` for a file that is missing or can't be understood.
-pub(super) fn read(file: &Path) -> Option<Moment> {
+/// The end of the silence that a file holds; `None` for a file that is missing, can't be understood or says what no command of `now`
+/// or before can have said.
+pub(super) fn read(file: &Path, now: Moment) -> Option<Moment> {
     // The owner of the folder may have put something else there, on which opening or reading would wait.
     if !std::fs::symlink_metadata(file).ok()?.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
-    File::open(file).ok()?.take(LONGEST_FILE).read_to_end(&mut bytes).ok()?;
+    let open = File::open(file).ok()?;
+    let written = open.metadata().ok()?.modified().ok()?;
+    open.take(LONGEST_FILE).read_to_end(&mut bytes).ok()?;
     let silence: Silence = serde_json::from_slice(&bytes).ok()?;
-    (silence.format == FORMAT).then_some(silence.until)
+    if silence.format != FORMAT {
+        return None;
+    }
+    let written = written.duration_since(std::time::UNIX_EPOCH).ok()?;
+    bounded(silence.until, Moment::from_millis(i64::try_from(written.as_millis()).ok()?), now)
+}
+
+/// The end of a silence that a file of this time has: at most 30 days after it was written. Nothing is believed of a file that was
+/// written by a clock that was ahead: otherwise it would silence for as long as that. Pure.
+fn bounded(until: Moment, written: Moment, now: Moment) -> Option<Moment> {
+    let is_possible = written <= now.after(SKEW) && until <= now.after(LONGEST_SILENCE + SKEW);
+    is_possible.then(|| until.min(written.after(LONGEST_SILENCE)))
 }
 
 /// Writes the end of a silence, or removes the file. The file belongs to the owner of its folder, so that the process that
@@ -104,22 +121,44 @@ pub(super) fn nowhere(name: &str) -> Failure {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use seawall_core::{Clock as _, SystemClock};
+
     use super::*;
 
     #[test]
+    fn no_silence_is_longer_than_a_person_can_make_it() {
+        let at = |days: i64| Moment::from_millis((1_000 + days) * 86_400_000);
+        for (until, written, expected) in [
+            (1, 0, Some(1)),
+            (30, 0, Some(30)),
+            (-1, -2, Some(-1)),
+            // Somebody wrote another end, or the clock was ahead.
+            (31, 0, None),
+            (1_000_000, 0, None),
+            (29, -20, Some(10)),
+            (20, -40, Some(-10)),
+            (29, 1, None),
+        ] {
+            assert_eq!(bounded(at(until), at(written), at(0)), expected.map(at), "until {until}, written {written}");
+        }
+    }
+
+    #[test]
     fn it_is_kept_and_ended_and_damage_is_none() {
+        let (now, read) = (SystemClock.now(), |file: &Path| read(file, SystemClock.now()));
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("state/silence.json");
         assert_eq!(read(&file), None);
         assert_eq!(write(&file, None), Ok(()));
-        let until = Moment::from_millis(5_000);
+        let until = now.after(Duration::from_secs(3_600));
         assert_eq!(write(&file, Some(until)), Ok(()));
         assert_eq!(read(&file), Some(until));
         assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
         assert_eq!((write(&file, None), read(&file)), (Ok(()), None));
+        let forever = r#"{"format":1,"until":"9999-01-01T00:00:00Z"}"#;
         let long = format!("{}{{\"format\":1,\"until\":\"2026-01-01T00:00:00Z\"}}", " ".repeat(5000));
         for damage in
-            ["", "{", "{\"format\":2,\"until\":\"2026-01-01T00:00:00Z\"}", "{\"format\":1,\"until\":5}", &long]
+            ["", "{", "{\"format\":2,\"until\":\"2026-01-01T00:00:00Z\"}", "{\"format\":1,\"until\":5}", forever, &long]
         {
             std::fs::write(&file, damage).expect("written");
             assert_eq!(read(&file), None, "{damage}");

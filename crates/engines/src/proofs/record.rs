@@ -14,8 +14,12 @@ use super::settings::MOST_MOMENTS;
 /// The folder of records below a database's place.
 const FOLDER: &str = "seawall/proofs/";
 
-/// How far the clock of another host may be ahead.
-pub(super) const SKEW: Duration = Duration::from_secs(24 * 3600);
+/// How far the clock of the host that proved may be ahead of this one. A record that is later isn't looked at: its proof would hide
+/// what proofs of now find.
+pub(super) const AHEAD: Duration = Duration::from_secs(15 * 60);
+
+/// How far the clock of the host that wrote a point may be ahead of that of the host that proved it.
+const SKEW: Duration = Duration::from_secs(24 * 3600);
 
 /// The largest record.
 pub(super) const MOST: u64 = 128 << 10;

@@ -254,7 +254,7 @@ impl Proofs {
 
     /// The names of the records in the folder.
     async fn names(&self) -> Result<Names, Failure> {
-        let limit = SystemClock.now().after(record::SKEW);
+        let limit = SystemClock.now().after(record::AHEAD);
         let mut names = Names::default();
         let mut entries = Box::pin(self.vault.entries(&Prefix::new(&self.folder)?, None));
         let mut listed = 0;
@@ -393,6 +393,27 @@ mod tests {
         assert_eq!(proofs.newest(3).await.expect("listed").proofs.len(), 3);
         proofs.write(&proof(31_000), &Fingerprints::new()).await.expect("written");
         assert_eq!(proofs.newest_that_tell(3).await.expect("listed").proofs.len(), 3);
+    }
+
+    /// A clock that was hours ahead made it, or a stranger.
+    #[tokio::test]
+    async fn a_sound_proof_of_the_future_hides_no_failure() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let proofs = Proofs::of(vault(&folder).await, &described("sqlite", "app"));
+        let now = SystemClock.now().as_millis();
+        let fault = Fault { code: "sqlite.corrupt".into(), object: "o".into(), cause: "c".into() };
+        let failed = Proof { faults: vec![fault], ..proof(now) };
+        let write = async |proof: &Proof| proofs.write(proof, &Fingerprints::new()).await.expect("written");
+        write(&proof(now + 20 * 3_600_000)).await;
+        write(&failed).await;
+        let found = proofs.newest_that_tell(3).await.expect("listed");
+        assert_eq!(super::super::due::standing(&found.proofs), Some(&failed), "{found:?}");
+        assert!(found.doubts.iter().any(|doubt| doubt.contains("of the future are left out: 1")), "{:?}", found.doubts);
+        // Clocks differ by some minutes.
+        let next = Proof { level: seawall_core::Level::Content, ..proof(now + 120_000) };
+        write(&next).await;
+        let found = proofs.newest_that_tell(3).await.expect("listed");
+        assert_eq!(super::super::due::standing(&found.proofs), Some(&next), "{found:?}");
     }
 
     #[tokio::test]

@@ -154,7 +154,7 @@ fn render(source: &str, place: &str, dumped: &Dumped) -> String {
     });
     let invalid: String = invalid.collect();
     format!(
-        "{source}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n{left_out}{journals}{invalid}{}",
+        "{source}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n{left_out}{journals}{invalid}{}{}",
         manifest.point,
         manifest.id,
         content(manifest),
@@ -163,7 +163,8 @@ fn render(source: &str, place: &str, dumped: &Dumped) -> String {
         table::span(*duration_ms),
         table::bytes(rate),
         waited(stages),
-        kept_as_text(as_text)
+        kept_as_text(as_text),
+        notes(manifest)
     )
 }
 
@@ -178,6 +179,25 @@ fn kept_as_text(tables: &[AsText]) -> String {
     let mut lines: String = tables.iter().take(NAMED).map(line).collect();
     if tables.len() > NAMED {
         lines.push_str(&format!("as text, not binary: {} more; --json names all\n", tables.len() - NAMED));
+    }
+    lines
+}
+
+/// What a set says of its own limits: what isn't in it, and which rows may be of a later moment. PostgreSQL's sets have none.
+pub(crate) fn notes(manifest: &Manifest) -> String {
+    let taken = &manifest.detail["taken"];
+    let list = |field: &str| taken[field].as_array().map(Vec::as_slice).unwrap_or_default();
+    let late = list("not_consistent").iter().filter_map(|table| {
+        let (database, name) = (table["database"].as_str()?, table["name"].as_str()?);
+        Some(format!("{database}.{name}: its rows may be of a later moment, because they couldn't be locked"))
+    });
+    let notes: Vec<String> =
+        list("notes").iter().filter_map(|note| Some(note.as_str()?.to_owned())).chain(late).collect();
+    // A set may come from anyone: a note is one line.
+    let line = |note: &String| format!("note: {}\n", note.replace('\n', "\\n"));
+    let mut lines: String = notes.iter().take(NAMED).map(line).collect();
+    if notes.len() > NAMED {
+        lines.push_str(&format!("note: {} more; --json names all\n", notes.len() - NAMED));
     }
     lines
 }

@@ -1,6 +1,6 @@
 //! `seawall compare`: what changed between two points of a database, as far as the vault tells it without a restore.
 
-use seawall_core::{Change, Compared, Contents, Failure, Part, When, compare_contents};
+use seawall_core::{Change, Compared, Contents, Failure, Kind, Part, When, compare_contents};
 use serde_json::json;
 
 use crate::arguments::CompareArguments;
@@ -12,13 +12,15 @@ use crate::{runtime, table};
 /// Runs the command.
 pub(crate) fn run(arguments: &CompareArguments, edge: &Edge) -> Result<Output, Failure> {
     let source = Source::find(&arguments.source, &arguments.config, edge)?.past(&arguments.past)?;
-    let (from, to) = (source::when(&arguments.from)?, source::when(&arguments.to)?);
+    let when = |argument, text: &str| source::when(text).map_err(|failure| about(argument, failure));
+    let (from, to) = (when("FROM", &arguments.from)?, when("TO", &arguments.to)?);
     let opener = edge.opener(runtime::working())?;
     let (told, vault, before, after) = runtime::run(async {
         let (source, told) = source.newest(&opener, &When::Latest).await?;
         let engine = source.open(&opener).await?;
         let history = engine.history();
-        let (before, after) = tokio::try_join!(history.contents(&from), history.contents(&to))?;
+        let contents = async |argument, when| history.contents(when).await.map_err(|failure| about(argument, failure));
+        let (before, after) = tokio::try_join!(contents("FROM", &from), contents("TO", &to))?;
         Ok::<_, Failure>((told, engine.describe().vault, before, after))
     })?;
     let compared = compare_contents(&before, &after);
@@ -30,6 +32,16 @@ pub(crate) fn run(arguments: &CompareArguments, edge: &Edge) -> Result<Output, F
         "parts": parts,
     });
     Ok(Output::done(told + &render(&before, &after, compared.as_deref(), arguments.all), &document))
+}
+
+/// A failure to find a point, in the words of this command: its points are arguments, and `--at` is a flag of other commands.
+fn about(argument: &str, failure: Failure) -> Failure {
+    let next = failure.next.replace("--at ", "");
+    match failure.kind {
+        Kind::Usage => Failure { object: argument.to_owned(), ..failure },
+        Kind::Refused => Failure { cause: format!("{argument}: {}", failure.cause), next, ..failure },
+        _ => failure,
+    }
 }
 
 fn render(before: &Contents, after: &Contents, compared: Option<&[Compared]>, all: bool) -> String {

@@ -10,7 +10,7 @@ use seawall_vault::Vault;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::backup::limits;
+use super::backup::{limits, notes};
 use super::{prove, verify};
 use crate::arguments::VerifyArguments;
 use crate::edge::{Edge, usage};
@@ -169,5 +169,5 @@ fn render(vault: &str, verification: &Verification, proved: &Proved) -> String {
         true => String::new(),
         false => table::table(&["code", "object", "what is different"], listed, &[]) + "\n",
     };
-    verify::render(vault, verification) + &list + &summary
+    verify::render(vault, verification) + &list + &summary + &notes(manifest)
 }

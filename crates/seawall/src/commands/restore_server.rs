@@ -6,7 +6,7 @@ use seawall_archive::server::{RestoreOptions, Restored};
 use seawall_core::{Failure, When};
 use serde_json::json;
 
-use super::backup::{content, limits};
+use super::backup::{content, limits, notes};
 use crate::arguments::RestoreArguments;
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
@@ -143,6 +143,7 @@ fn render(restored: &Restored) -> String {
     for (table, cause) in without_statistics {
         told.push_str(&format!("no statistics of {table}: {cause}\nnext: mend that, then ANALYZE {table}\n"));
     }
+    told.push_str(&notes(manifest));
     if *dry_run {
         let mut text = format!(
             "{target}: would be restored to {} ({}); nothing was written\n{what}\n",

@@ -85,7 +85,7 @@ fn asked(running: Option<Vec<Status>>, arguments: &StatusArguments, edge: &Edge)
         let opener = edge.opener(runtime::working())?;
         let of = |database: DatabaseConfig| {
             let (engine, source) = (database.engine.name(), database.source().to_string());
-            let place = opener.place_here(&database).read();
+            let place = opener.place_here(&database).read(SystemClock.now());
             let status = runtime::run(opener.recorded(&database));
             let judged = |status| judged(status, Keeper::Nobody, database.judged(), place, SystemClock.now());
             let status = status.map(judged);
@@ -126,7 +126,7 @@ fn of_path(path: PathBuf) -> Asked {
     // Only a configuration has other limits.
     let limits = Limits::default();
     let database = Judged { is_scheduled: false, limits: &limits };
-    let local = Place::in_folder(state).read();
+    let local = Place::in_folder(state).read(SystemClock.now());
     Asked::at(path, status.map(|status| judged(status, Keeper::Nobody, database, local, SystemClock.now())))
 }
 

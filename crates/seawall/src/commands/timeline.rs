@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::arguments::SourceArguments;
 use crate::edge::Edge;
+use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::source::Source;
 use crate::{runtime, table};
@@ -17,7 +18,7 @@ const PROOFS: usize = 5;
 pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Failure> {
     let source = Source::find(&arguments.source, &arguments.config, edge)?.past(&arguments.past)?;
     let opener = edge.opener(runtime::working())?;
-    let (told, vault, timeline) = runtime::run(async {
+    let (told, vault, timeline, is_whole) = runtime::run(async {
         let (source, told) = source.newest(&opener, &When::Latest).await?;
         let (vault, engine) = source.open_with_vault(&opener).await?;
         let listed = SystemClock.now();
@@ -26,8 +27,10 @@ pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Fa
         let mut recorded = Proofs::of(vault, &described).newest(PROOFS).await?;
         let gone = beyond(&recorded.proofs, timeline.newest(), listed, &described.vault);
         recorded.doubts.extend(gone.map(|failure| format!("{} [{}]", failure.cause, failure.code)));
-        let timeline = Timeline { proofs: recorded.proofs, doubts: recorded.doubts, ..timeline };
-        Ok::<_, Failure>((told, described.vault, timeline))
+        let is_whole = timeline.doubts.is_empty();
+        let doubts = timeline.doubts.iter().cloned().chain(recorded.doubts).collect();
+        let timeline = Timeline { proofs: recorded.proofs, doubts, ..timeline };
+        Ok::<_, Failure>((told, described.vault, timeline, is_whole))
     })?;
     if timeline.spans.is_empty() && timeline.levels.iter().all(|level| level.objects == 0) {
         return Err(nothing(&vault));
@@ -36,7 +39,8 @@ pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Fa
     if let Some(fields) = document.as_object_mut() {
         fields.insert("vault".into(), json!(vault));
     }
-    Ok(Output::done(told + &render(&timeline), &document))
+    let output = Output::done(told + &render(&timeline), &document);
+    Ok(Output { exit: Exit::judge(true, is_whole), ..output })
 }
 
 /// The vault is there and holds nothing.

@@ -83,7 +83,7 @@ async fn find_among(heads: &Heads, files: &[Stored], when: &When, now: Moment) -
             match files.iter().map(|file| file.max).max() {
                 Some(newest) if txid > newest => {
                     let why = format!("the newest point is {newest}");
-                    return Err(refuse(vault, text, why, "leave out --at for the newest point"));
+                    return Err(refuse(vault, text, why, "name a point of `seawall timeline`; `latest` is the newest"));
                 }
                 Some(_) => Some(plan(files, txid).map_err(|why| unreachable(vault, text, why))?),
                 None => None,

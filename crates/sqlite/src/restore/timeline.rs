@@ -1,6 +1,6 @@
 //! The timeline of a vault: all points that can be restored, and the holes between them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use seawall_core::{Hole, LevelSummary, Moment, Note, Point, Span, Timeline};
 use seawall_ltx::Txid;
@@ -19,7 +19,17 @@ use crate::survey::list;
 use crate::target::moment_of;
 use crate::{generations, legacy, together};
 
-/// The timeline of a vault: one listing, and the header of one object for each end of a stretch.
+/// The most ends of stretches that are passed over because their objects can't be read: each costs a request.
+const MOST_UNREADABLE: usize = 256;
+
+/// The most objects that can't be read that are named.
+const MOST_NAMED: usize = 5;
+
+/// The timeline of a vault: one listing, and the header of one object for each end of a stretch. Points at an end whose object can't
+/// be read are left out, each with a doubt: anybody who can write to the vault can put such an object there.
+///
+/// # Errors
+/// When the vault can't be read, or very many objects can't.
 pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Error> {
     let (files, records, doubts, floor, pins, old) = tokio::try_join!(
         list(vault),
@@ -31,9 +41,9 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
     )?;
     let ends: Vec<Txid> = records.iter().filter_map(HoleRecord::to_txid).collect();
     let mut spans = Vec::new();
-    let mut mixed = Vec::new();
+    let (mut mixed, mut unread) = (Vec::new(), Unread::default());
     for points in cut_at_holes(stretches(&files), &ends) {
-        let (points, left_out) = believed(vault, &files, points).await?;
+        let (points, left_out) = shown(vault, &files, points, &mut unread).await?;
         mixed.extend(left_out.map(|(last, why)| (points.last().copied(), last, why)));
         if let (Some(first), Some(last)) = (points.first(), points.last()) {
             let from = point(vault, &files, *first).await?;
@@ -52,11 +62,10 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
     let listed_to = holes.iter().filter_map(|hole| hole.to.position.parse().ok()).max();
     let end: Option<Txid> = spans.last().and_then(|span| span.to.position.parse().ok()).max(listed_to);
     if let Some(newest) = files.iter().map(|file| file.max).max().filter(|newest| Some(*newest) > end) {
-        holes.push(Hole {
-            from: spans.last().map(|span| span.to.clone()),
-            to: point(vault, &files, newest).await?,
-            reason: "objects are missing from the vault: nothing up to this point can be restored".to_owned(),
-        });
+        let from = spans.last().map(|span| span.to.clone());
+        let reason = "objects are missing from the vault: nothing up to this point can be restored".to_owned();
+        let to = unread.point(vault, &files, newest).await?;
+        holes.extend(to.map(|to| Hole { from, to, reason }));
     }
     let mut levels = levels(&files);
     if !old.is_empty() {
@@ -79,7 +88,76 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
         ),
     });
     let (notes, pins) = (notes.chain(doubtful).collect(), pins.iter().map(Txid::to_string).collect());
-    Ok(Timeline { holes, spans, levels, pins, notes, ..Timeline::default() })
+    Ok(Timeline { holes, spans, levels, pins, notes, doubts: unread.doubts(), ..Timeline::default() })
+}
+
+/// Points whose moment can't be told, with the reason, which names the object.
+#[derive(Default)]
+struct Unread(BTreeMap<Txid, String>);
+
+impl Unread {
+    /// A point; `None` if the object that ends at it can't be read.
+    async fn point(&mut self, vault: &Vault, files: &[Stored], txid: Txid) -> Result<Option<Point>, Error> {
+        if self.0.contains_key(&txid) {
+            return Ok(None);
+        }
+        match point(vault, files, txid).await {
+            Err(error) if tells_nothing(&error) && self.0.len() < MOST_UNREADABLE => {
+                self.0.insert(txid, error.to_string());
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+
+    /// Leaves out the points at both ends that can't be read. Whether there were some.
+    async fn trim(&mut self, vault: &Vault, files: &[Stored], points: &mut Vec<Txid>) -> Result<bool, Error> {
+        let mut left: VecDeque<Txid> = std::mem::take(points).into();
+        let before = left.len();
+        while let Some(last) = left.back().copied()
+            && self.point(vault, files, last).await?.is_none()
+        {
+            left.pop_back();
+        }
+        while let Some(first) = left.front().copied()
+            && self.point(vault, files, first).await?.is_none()
+        {
+            left.pop_front();
+        }
+        let trimmed = left.len() < before;
+        *points = left.into();
+        Ok(trimmed)
+    }
+
+    fn doubts(self) -> Vec<String> {
+        let more = self.0.len().saturating_sub(MOST_NAMED);
+        let line = |(point, why): (&Txid, &String)| format!("{point}: this point is left out: {why}");
+        let mut doubts: Vec<String> = self.0.iter().rev().take(MOST_NAMED).map(line).collect();
+        if more > 0 {
+            doubts.push(format!("{more} more points are left out, because their objects can't be read"));
+        }
+        doubts
+    }
+}
+
+/// The points of a stretch that are shown, and the last of those that don't belong to them, with the reason. The objects of the first
+/// and the last point can be read.
+async fn shown(
+    vault: &Vault,
+    files: &[Stored],
+    mut points: Vec<Txid>,
+    unread: &mut Unread,
+) -> Result<(Vec<Txid>, Option<(Txid, String)>), Error> {
+    let mut first_left_out = None;
+    unread.trim(vault, files, &mut points).await?;
+    loop {
+        let (mut believed, left_out) = believed(vault, files, points).await?;
+        first_left_out = first_left_out.or(left_out);
+        if !unread.trim(vault, files, &mut believed).await? {
+            return Ok((believed, first_left_out));
+        }
+        points = believed;
+    }
 }
 
 /// The points of a stretch whose objects belong together (I14), and the last of the other points, with the reason.

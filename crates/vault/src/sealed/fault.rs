@@ -78,7 +78,7 @@ impl Fault {
             Self::NoKey => (
                 Kind::Denied,
                 "vault.no-key",
-                "give the identity of one of these recipients: --identity FILE, or SEAWALL_IDENTITY_FILE",
+                "give the identity of a recipient for whom it was written: --identity FILE, or SEAWALL_IDENTITY_FILE",
             ),
             Self::Plaintext => (Kind::Corrupt, "vault.plaintext", LOOK),
             Self::Exchanged => (Kind::Corrupt, "vault.exchanged", LOOK),

@@ -195,7 +195,7 @@ impl Seals {
         let (header, file) = self.unwrap(header).await?;
         let file = file.ok_or_else(|| {
             let hosts = if self.sealing.reads_all() { "none of the keys given" } else { "no key of this host" };
-            refused(Fault::NoKey, format!("{hosts} opens it; it is for {}", gate::list(&self.owners)))
+            refused(Fault::NoKey, self.locked(hosts))
         })?;
         if !header.authentic(&file) {
             return Err(refused(Fault::Changed, "its header was changed".into()));
@@ -205,6 +205,18 @@ impl Seals {
             Sealed::Here => Ok((header, file, nonce)),
             Sealed::Elsewhere => Err(refused(Fault::Exchanged, "it was written under another name".into())),
             Sealed::Not => Err(refused(Fault::Foreign, format!("the writer {} didn't seal it", seal.writer))),
+        }
+    }
+
+    /// Why no key opens an object. An object doesn't say for whom it is: only the vault's list does, for what is written with it.
+    fn locked(&self, keys: &str) -> String {
+        let given = self.sealing.identities.public();
+        match given.iter().find(|key| self.owners.contains(key)) {
+            Some(key) => format!(
+                "{keys} opens it, though {key} is in the vault's list of recipients: it was written for others, as by a process \
+                 that was started before the list changed"
+            ),
+            None => format!("{keys} opens it; the vault's list of recipients is {}", gate::list(&self.owners)),
         }
     }
 
@@ -279,10 +291,7 @@ impl Seals {
         };
         let header = Header::parse(head).map_err(|_| broken("its header can't be read"))?;
         let (header, file) = self.unwrap(header).await?;
-        let file = file.ok_or_else(|| {
-            let cause = format!("no key at hand opens it; it is for {}", gate::list(&self.owners));
-            fault(Fault::NoKey, &shown, cause)
-        })?;
+        let file = file.ok_or_else(|| fault(Fault::NoKey, &shown, self.locked("no key at hand")))?;
         let nonce: [u8; NONCE] = nonce.try_into().map_err(|_| broken("it is too short"))?;
         let opened = Payload::new(&header::payload_key(&file, &nonce)).open(0, true, BytesMut::from(body));
         let text = opened.map_err(|_| broken("it was changed"))?.concat();

@@ -98,7 +98,7 @@ fn recorded(config: &Config, edge: &Edge, now: Moment) -> Result<Recorded, Failu
             Ok(status) => {
                 let status = Status { name: database.name.clone(), ..status };
                 told.held.held += usize::from(status.phase != Phase::Stopped);
-                let place = opener.place_here(database).read();
+                let place = opener.place_here(database).read(SystemClock.now());
                 told.statuses.push(judged(status, Keeper::Nobody, database.judged(), place, now));
             }
             Err(failure) if runtime::is_interrupted(&failure) => return Err(failure),

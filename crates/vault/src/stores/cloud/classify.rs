@@ -3,6 +3,7 @@
 use opendal_core::ErrorKind;
 
 use super::reason::Reason;
+use super::transport::BAD_BUCKET;
 use crate::{Condition, Error};
 
 /// A finding of the transport that OpenDAL has no kind for. It travels as the source of OpenDAL's error.
@@ -43,6 +44,12 @@ pub(crate) fn classify(object: String, error: &opendal_core::Error, condition: &
     if let Some(notice) = find::<Notice>(error) {
         return match notice {
             Notice::Full => Error::Full { object, cause: notice.to_string() },
+            Notice::Refused(code) if code == BAD_BUCKET => Error::InvalidUrl {
+                object,
+                cause: "the server says that no bucket can have this name".to_owned(),
+                next: "correct the bucket's name in the URL; most servers take 3 to 63 of the characters a-z, 0-9, `.` and `-`"
+                    .to_owned(),
+            },
             Notice::Unauthorized | Notice::Refused(_) => Error::Denied { object, cause: notice.to_string() },
             Notice::Silence | Notice::WebPage => {
                 Error::Unavailable { object, cause: notice.to_string(), retryable: true }
@@ -144,6 +151,11 @@ mod tests {
         }
         let full = classify("o".into(), &unexpected().set_source(Notice::Full), &Condition::Create, &Reason::default());
         assert!(matches!(full, Error::Full { .. }), "{full:?}");
+        let named = unexpected().set_source(Notice::Refused(BAD_BUCKET.to_owned()));
+        let named = classify("s3://lk/app".into(), &named, &Condition::Always, &Reason::default());
+        let failure = seawall_core::Failure::from(named);
+        assert_eq!((failure.kind, failure.code), (seawall_core::Kind::Usage, "vault.url"), "{failure:?}");
+        assert_eq!(failure.object, "s3://lk/app");
         let nobody = reqsign_core::Error::credential_invalid("none");
         let denied = classify("o".into(), &unexpected().set_source(nobody), &Condition::Create, &Reason::default());
         assert!(matches!(denied, Error::Denied { .. }), "{denied:?}");

@@ -83,8 +83,10 @@ impl HttpTransport for Transport {
                 let known = self.missing;
                 refused(response, |code| !known.contains(&code)).await
             }
-            // S3 answers so to temporary credentials that have ended.
-            StatusCode::BAD_REQUEST if !head => refused(response, |code| BAD_TOKENS.contains(&code)).await,
+            // S3 answers so to temporary credentials that have ended, and to names that no bucket has.
+            StatusCode::BAD_REQUEST if !head => {
+                refused(response, |code| BAD_TOKENS.contains(&code) || code == BAD_BUCKET).await
+            }
             // Not among the codes that OpenDAL repeats.
             StatusCode::REQUEST_TIMEOUT => Err(noticed(Notice::Silence).set_temporary()),
             // The whole object in the place of its end would be taken for the end.
@@ -128,6 +130,9 @@ fn noticed(notice: Notice) -> Error {
 
 /// Codes of S3 for temporary credentials that it doesn't take, or no more.
 pub(crate) const BAD_TOKENS: [&str; 3] = ["ExpiredToken", "InvalidToken", "TokenRefreshRequired"];
+
+/// The code of S3 for a name that no bucket can have.
+pub(crate) const BAD_BUCKET: &str = "InvalidBucketName";
 
 /// Distinguishes what an error's status says from what only its code says: a missing object from other things that a server doesn't
 /// find, credentials that have ended from a wrong request.
