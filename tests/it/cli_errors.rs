@@ -30,7 +30,7 @@ fn an_output_that_cannot_be_written_is_told() {
     for (args, told) in [
         (&["restore", &url, "-o", back][..], "; the work itself is done\n"),
         (&["timeline", &url, "--json"], "; the work itself is done\n"),
-        (&["restore", "--json", &url, "-o", back], "error[command.exists]"),
+        (&["restore", "--json", &url, "-o", back], "error[sqlite.target-exists]"),
         (&["--help"], "the output can't be written"),
     ] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();

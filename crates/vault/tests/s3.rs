@@ -55,6 +55,11 @@ async fn refusals_are_decisions() {
     let error = vault.list(&Prefix::all(), None).await.expect_err("no bucket");
     assert!(matches!(error, Error::Missing { .. }), "{error:?}");
 
+    let vault = open(&format!("s3://lk/p?endpoint={endpoint}"), &keys, hasty()).await;
+    let failure = Failure::from(vault.list(&Prefix::all(), None).await.expect_err("no bucket has this name"));
+    assert_eq!((failure.kind, failure.code), (Kind::Usage, "vault.url"), "{failure:?}");
+    assert!(failure.object.starts_with("s3://lk/"), "{failure:?}");
+
     for (name, value) in [("AWS_SECRET_ACCESS_KEY", "hunter2"), ("AWS_ACCESS_KEY_ID", "hunter2")] {
         let mut wrong = keys;
         for pair in wrong.iter_mut().filter(|pair| pair.0 == name) {
