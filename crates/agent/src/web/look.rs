@@ -70,8 +70,7 @@ impl Look {
     /// All databases, as they are known without looking at them.
     pub(super) async fn all(&self) -> Arc<Vec<Known>> {
         let mut last = self.all.lock().await;
-        if let Some((at, known)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-            let _fresh = at;
+        if let Some((_, known)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return Arc::clone(known);
         }
         let mut all = Vec::new();

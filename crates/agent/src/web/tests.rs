@@ -78,6 +78,8 @@ async fn every_screen_is_whole_and_closed() {
         assert!(!policy.contains("unsafe"), "{policy}");
         let html = text(&answer);
         assert!(html.contains("work-1") || screen == "/settings", "{html}");
+        // The policy has the digests of these two as they are.
+        assert!(html.contains(page::STYLE) && html.contains(page::SCRIPT), "{screen}");
         // Nothing on it comes from elsewhere, and nothing needs what the policy forbids.
         for part in ["://", " style=", " onclick", "src=", "javascript:"] {
             let rest = html.replace("http://www.w3.org", "");

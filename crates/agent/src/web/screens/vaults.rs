@@ -28,7 +28,7 @@ impl List for Vaults {
     const COLUMNS: &[&str] = &["Database", "Vault", "State", "Requests", "Sent", "Read", "What it can't do"];
 
     fn sum(&self, all: &[Known]) -> Markup {
-        let stores: BTreeSet<&str> = all.iter().flat_map(|known| vaults(known)).map(|vault| store(vault.url)).collect();
+        let stores: BTreeSet<&str> = all.iter().flat_map(vaults).map(|vault| store(vault.url)).collect();
         let behind = all.iter().filter(|known| known.status.vaults.iter().any(|vault| !vault.in_step)).count();
         html! {
             p {
