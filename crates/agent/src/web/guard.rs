@@ -58,6 +58,9 @@ impl Guard {
             let told = "This name isn't one of the page's. Visit it as localhost, or add the name to web.hosts.\n";
             return Err(Box::new(Answer::text(StatusCode::MISDIRECTED_REQUEST, told)));
         }
+        if is_loaded_by_others(request) {
+            return Err(Box::new(Answer::status(StatusCode::FORBIDDEN)));
+        }
         let path = page::below(prefix, &request.path);
         let Some(token) = &self.token else {
             return match request.method == Method::GET || request.method == Method::HEAD {
@@ -183,6 +186,13 @@ fn name_of(host: &str) -> &str {
         Some(end) => &host[..=end],
         None => host.split(':').next().unwrap_or_default(),
     }
+}
+
+/// Whether a page of another site loads this one as a part of itself. A browser says so; a link of another site is fine.
+fn is_loaded_by_others(request: &Request) -> bool {
+    let site = request.header(HeaderName::from_static("sec-fetch-site"));
+    let is_link = request.header(HeaderName::from_static("sec-fetch-dest")) == Some("document");
+    matches!(site, Some("cross-site" | "same-site")) && !is_link
 }
 
 /// Whether a form was sent by the page itself. A browser says from where.
