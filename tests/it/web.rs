@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::Command;
 
-use seawall_tests::{Process, Random, Stand, ask_host, listen_to, model, run, wait};
+use seawall_tests::{App, Process, Random, Stand, ask_host, listen_to, model, run, wait};
 
 const TOKEN: &str = "a-token-of-some-length";
 
@@ -101,10 +101,7 @@ fn a_restore_is_planned_on_the_page_and_done() {
     let told = stand.seawall(&["restore", "app", "-o", "x.db", "--at", &wanted, "--dry-run", "--json"]).ok().json();
     let objects = told["objects"].as_array().unwrap().len();
     assert!(plan.contains(&format!("{objects} objects, ")), "{plan}");
-    let program = stand.command().get_program().to_owned();
-    let mut shell = Command::new("sh");
-    shell.current_dir("/").arg("-c").arg(command.replacen("seawall", "\"$SEAWALL\"", 1)).env("SEAWALL", program);
-    run("sh", &mut shell).ok();
+    carry_out(&stand, "sh", &plan);
     assert_eq!(model::check(&restored, stand.seed), 5);
 
     for (at, code) in [("yesterday", "usage.when"), ("00000000ffffffff", "sqlite.")] {
@@ -210,24 +207,62 @@ fn a_page_for_everyone_needs_a_token() {
     }
 }
 
-#[test]
-fn the_name_of_a_file_is_text_on_the_page() {
-    let stand = Stand::folder(Random::from_env().seed());
-    let name = "<img src=x onerror=alert(1)>\u{202e}\"' & $(x).db";
-    let mut app = seawall_tests::App::start(&stand.path(name), 1);
-    app.commit(3);
-    let mut seawall =
-        Process::spawn("seawall", stand.command().args(["replicate", name, "vault", "--web=127.0.0.1:0"]));
-    let address = address(&mut seawall);
+/// Waits for the first copy of the one database, and returns the fleet and the plan of its newest point.
+fn planned(address: &str) -> (String, String) {
     let fleet = wait::until("the first copy", wait::SOON, || {
-        let fleet = page(&address, "/");
+        let fleet = page(address, "/");
         fleet.contains("1 protected without an alarm").then_some(fleet)
     });
     let link = unescaped(between(&fleet, "href=\"/database?name=", "\""));
-    let database = page(&address, &format!("/database?name={link}&at=latest"));
-    for html in [&fleet, &database] {
+    let plan = page(address, &format!("/database?name={link}&at=latest"));
+    (fleet, plan)
+}
+
+/// Runs the command of a plan in a shell.
+fn carry_out(stand: &Stand, shell: &str, plan: &str) {
+    let command = unescaped(between(plan, "<pre tabindex=\"0\"><code>", "</code></pre>"));
+    let program = stand.command().get_program().to_owned();
+    let mut running = Command::new(shell);
+    running.current_dir("/").arg("-c").arg(command.replacen("seawall", "\"$SEAWALL\"", 1)).env("SEAWALL", program);
+    run(shell, &mut running).ok();
+}
+
+#[test]
+fn the_name_of_a_file_is_text_on_the_page() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let name = "<img src=x onerror=alert(1)>\u{202e}\"' & $(x)";
+    let mut app = App::start(&stand.path(&format!("{name}.db")), 1);
+    app.commit(3);
+    let vault = stand.path("vault").display().to_string();
+    let file = format!("{name}.db");
+    let mut seawall =
+        Process::spawn("seawall", stand.command().args(["replicate", &file, &vault, "--web=127.0.0.1:0"]));
+    let address = address(&mut seawall);
+    let (fleet, plan) = planned(&address);
+    for html in [&fleet, &plan] {
         assert!(!html.contains("<img") && !html.contains('\u{202e}') && html.contains("&lt;img src=x"), "{html}");
     }
-    assert!(database.contains("seawall restore ") && !database.contains("There is no such restore"), "{database}");
+    // The command makes a file of this very name.
+    carry_out(&stand, "bash", &plan);
+    assert_eq!(model::check(&stand.path(&format!("{name}-restored.db")), 1), 3);
+    seawall.stop().ok();
+}
+
+#[test]
+fn a_database_of_a_folder_is_restored_as_the_page_says() {
+    let stand = Stand::folder(Random::from_env().seed());
+    std::fs::create_dir(stand.path("data")).unwrap();
+    let mut app = App::start(&stand.path("data/it's here.db"), 1);
+    app.commit(4);
+    let vault = stand.path("vault").display().to_string();
+    let text = format!(
+        "web: 127.0.0.1:0\nlogging: {{ type: json }}\ndatabases:\n  - dir: data\n    pattern: '*.db'\n    vault: {vault}\n"
+    );
+    std::fs::write(stand.path("seawall.yml"), text).unwrap();
+    let mut seawall = Process::spawn("seawall", stand.command().arg("replicate"));
+    let address = address(&mut seawall);
+    let (_, plan) = planned(&address);
+    carry_out(&stand, "sh", &plan);
+    assert_eq!(model::check(&stand.path("data/it's here-restored.db"), 1), 4);
     seawall.stop().ok();
 }

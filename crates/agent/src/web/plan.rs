@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use seawall_core::{
     Clock as _, Failure, IntegrityCheck, Moment, NoProgress, PlannedObject, Point, RestoreRequest, SystemClock,
+    is_visible,
 };
 use seawall_engines::{EngineConfig, ask, read_when};
 
@@ -135,8 +136,25 @@ impl Target {
             words.retain(|word| word != name);
             words.extend(["--".to_owned(), name.clone()]);
         }
-        words.iter().map(|word| shell_words::quote(word).into_owned()).collect::<Vec<_>>().join(" ")
+        words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// A word as a shell takes it. Characters that a reader doesn't see are written as bash, zsh and ksh read them, so that a command is what it
+/// looks like.
+fn quoted(word: &str) -> String {
+    if word.chars().all(is_visible) {
+        return shell_words::quote(word).into_owned();
+    }
+    let mut text = "$'".to_owned();
+    for c in word.chars() {
+        match c {
+            '\'' | '\\' => text.extend(['\\', c]),
+            c if is_visible(c) => text.push(c),
+            c => c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| text.push_str(&format!("\\{byte:03o}"))),
+        }
+    }
+    text + "'"
 }
 
 /// The name of a restored file: before the extension, so that it stays one of its kind.
@@ -189,6 +207,11 @@ mod tests {
                 beside("/data/it's here/a b"),
                 Named::Vault("s3://b/x?endpoint=https://m".into()),
                 "seawall restore 's3://b/x?endpoint=https://m' -o '/data/it'\\''s here/a b-restored' --at 00af",
+            ),
+            (
+                beside("/data/a'\u{202e}\\7\u{1b}.db"),
+                Named::Vault("/v".into()),
+                r"seawall restore /v -o $'/data/a\'\342\200\256\\7\033-restored.db' --at 00af",
             ),
             (
                 beside("/data/$(rm -rf x).db"),
