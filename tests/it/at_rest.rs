@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
 use std::process::Command;
 use std::time::Duration;
 
-use seawall_tests::{App, Process, Random, Stand, wait};
+use seawall_tests::{App, Process, Random, Stand, listen_to, wait};
 
 const DATABASES: usize = 60;
 
@@ -33,10 +34,21 @@ fn many_databases_at_rest() {
     let name = |nth: usize| format!("{nth:02}.db");
     let mut apps: Vec<App> = (0..DATABASES).map(|nth| App::start(&stand.path("data").join(name(nth)), 1)).collect();
     let mut command: Command = stand.command();
-    command.args(["replicate", "data", "vault"]);
+    command.args(["replicate", "data", "vault", "--web=127.0.0.1:0"]);
     let mut seawall = Process::spawn("seawall", &mut command);
     let first = |nth: usize| stand.path("vault").join(name(nth)).join("ltx/0/0000000000000002-0000000000000002.ltx");
     wait::until("a first copy of each", wait::SOON, || (0..DATABASES).all(|nth| first(nth).exists()).then_some(()));
+
+    // A browser that was here and went leaves no timer.
+    let log = seawall.stderr();
+    let port: String = log.split("127.0.0.1:").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect();
+    let mut events = listen_to(&format!("127.0.0.1:{port}"), "/live?screen=fleet");
+    wait::until("an event", wait::SOON, || {
+        let mut part = [0; 4096];
+        let length = events.read(&mut part).unwrap();
+        String::from_utf8_lossy(&part[..length]).contains("data: ").then_some(())
+    });
+    drop(events);
 
     // Between two looks a second apart no thread ran; the sweep is a minute away.
     let pid = seawall.pid().as_raw_nonzero().get();

@@ -73,4 +73,5 @@ mod truth;
 mod two_writers;
 mod vault_probe;
 mod we_restore_what_litestream_wrote;
+mod web;
 mod webdav;

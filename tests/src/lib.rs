@@ -32,5 +32,5 @@ pub use process::{Output, Process, run};
 pub use proxy::{NoDeletes, OldListings};
 pub use random::Random;
 pub use s3::S3Server;
-pub use socket::{ask_address, ask_socket};
+pub use socket::{ask_address, ask_host, ask_socket, listen_to};
 pub use stand::{Stand, protected};

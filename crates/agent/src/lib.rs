@@ -6,14 +6,17 @@
 //! - [`config`]: files become databases to protect;
 //! - `process`: one run of the whole process, with signals, the program that it may run, and its log;
 //! - `opening`: engines whose vault is away are opened again;
+//! - [`figures`]: numbers and spans as people read them;
 //! - `fleet`: the databases of a process; `folders` and the `control` socket change it, and `lease` gives them turns;
 //! - `proving`: databases are proved by their schedules;
 //! - `reload`: the configuration is read again;
 //! - `services`: metrics, MCP, heartbeats and notifications tell of the fleet; `http` serves them;
+//! - `web`: the page;
 //! - `in_step`: Lightning Stream's commands.
 
 pub mod config;
 mod control;
+pub mod figures;
 mod fleet;
 mod folders;
 mod http;
@@ -26,6 +29,7 @@ mod reload;
 mod services;
 #[cfg(test)]
 mod testing;
+mod web;
 
 pub use control::{Control, Info, Listed, Registered, Silenced, Stopped, Synced};
 pub use in_step::{HealthRules, InStep, InStepReload, Patience, ReadInStep, keep_in_step};

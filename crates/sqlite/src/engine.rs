@@ -231,8 +231,14 @@ impl Files for Sqlite {
         let (recorded, now) = (self.recorded().await?, database.now());
         let restored =
             restore::restore(database.vault(), request, recorded, now, progress, database.options().jobs).await;
-        let restored = restored.inspect_err(|_| database.activity().restores.failed())?;
-        if !restored.dry_run {
+        // A plan isn't counted, whatever comes of it: the page of a running process makes many.
+        let counts = !request.dry_run;
+        let restored = restored.inspect_err(|_| {
+            if counts {
+                database.activity().restores.failed();
+            }
+        })?;
+        if counts {
             database.activity().restores.done(restored.bytes, started.elapsed());
             // An older point needs only a part of the newest point's objects.
             if request.when == When::Latest {

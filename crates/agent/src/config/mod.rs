@@ -15,6 +15,7 @@ mod registering;
 mod report;
 mod services;
 mod vaults;
+mod web;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub use native::LEASE;
 pub use registering::Registering;
 pub use report::{ChannelReport, DatabaseReport, DirectoryReport, Report};
 pub use services::{HeartbeatConfig, Hidden, McpConfig, SOCKET, Services, SocketConfig};
+pub use web::WebConfig;
 
 pub use seawall_config::absolute;
 pub use seawall_config::error::{ConfigError, Problem};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Config, Format, Warning};
+use super::{Config, DatabaseConfig, DirectoryConfig, Format, Services, Warning};
 
 /// A configuration as it was understood, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,6 +21,8 @@ pub struct Report {
     pub metrics: Option<String>,
     /// Where the MCP server listens, if there is one.
     pub mcp: Option<String>,
+    /// Where the page is served, if it is.
+    pub web: Option<String>,
     /// Whether heartbeats are sent. Where to is a secret.
     pub heartbeat: bool,
     /// The channels that are told of alarms. Where they lead is a secret.
@@ -81,7 +83,23 @@ pub struct DirectoryReport {
 impl Report {
     /// What `config` says.
     pub fn new(config: &Config) -> Self {
-        let databases = config.databases.iter().map(|database| DatabaseReport {
+        let Config { databases, directories, services, .. } = config;
+        let file = config.file.display().to_string();
+        Self {
+            warnings: config.warnings.clone(),
+            format: config.format,
+            ..Self::of(file, databases, directories, services)
+        }
+    }
+
+    /// What a process has of the configuration `file`.
+    pub(crate) fn of(
+        file: String,
+        databases: &[DatabaseConfig],
+        directories: &[DirectoryConfig],
+        services: &Services,
+    ) -> Self {
+        let databases = databases.iter().map(|database| DatabaseReport {
             name: database.name.clone(),
             engine: database.engine.name(),
             path: database.source().to_string(),
@@ -90,7 +108,7 @@ impl Report {
             restore_if_missing: database.restore_if_missing,
             line: database.line,
         });
-        let directories = config.directories.iter().map(|folder| DirectoryReport {
+        let directories = directories.iter().map(|folder| DirectoryReport {
             dir: folder.dir.display().to_string(),
             pattern: folder.pattern.to_string(),
             recursive: folder.recursive,
@@ -98,23 +116,23 @@ impl Report {
             vault: folder.template.vault.to_string(),
             line: folder.template.line,
         });
-        let services = &config.services;
         let channel = |channel: &seawall_notify::Channel| ChannelReport {
             name: channel.name.clone(),
             kind: channel.way.name(),
             severity: channel.severity.name(),
         };
         Self {
-            file: config.file.display().to_string(),
-            format: config.format,
+            file,
+            format: Format::Seawall,
             databases: databases.collect(),
             directories: directories.collect(),
             socket: services.socket.as_ref().map(|socket| socket.path.display().to_string()),
             metrics: services.metrics.map(|address| address.to_string()),
             mcp: services.mcp.as_ref().map(|mcp| mcp.address.to_string()),
+            web: services.web.as_ref().map(|web| web.address.to_string()),
             heartbeat: services.heartbeat.is_some(),
             notify: services.notify.iter().map(channel).collect(),
-            warnings: config.warnings.clone(),
+            warnings: Vec::new(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a process offers beside protection: control socket, metrics, MCP, heartbeat, notifications. All of it is off by default.
+//! What a process offers beside protection: control socket, metrics, MCP, the page, heartbeat, notifications. All of it is off by default.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::absolute;
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
+use super::web::{self, WebConfig};
 use crate::services::token;
 
 /// Where the control socket is unless something else is said.
@@ -31,6 +32,8 @@ pub struct Services {
     pub metrics: Option<SocketAddr>,
     /// The MCP server.
     pub mcp: Option<McpConfig>,
+    /// The page.
+    pub web: Option<WebConfig>,
     /// The heartbeat.
     pub heartbeat: Option<HeartbeatConfig>,
     /// The channels that are told of alarms.
@@ -119,10 +122,10 @@ pub(crate) fn read_native(top: &mut Fields, here: &Path) -> Result<Services, Loc
     };
     let metrics = address(top, "metrics-addr", Unnamed::Loopback)?.map(|at| at.value);
     let mcp = address(top, "mcp-addr", Unnamed::Loopback)?;
-    let token = token(top, here)?;
+    let token = token::take(top, ("mcp-token", "mcp-token-file"), here)?;
     let actions = top.flag("mcp-actions")?.is_some_and(|at| at.value);
-    let (mcp, heartbeat) = (read_mcp(mcp, token, actions)?, read_heartbeat(top)?);
-    Ok(Services { socket, metrics, mcp, heartbeat, ..Services::default() })
+    let (mcp, web, heartbeat) = (read_mcp(mcp, token, actions)?, web::read(top, here)?, read_heartbeat(top)?);
+    Ok(Services { socket, metrics, mcp, web, heartbeat, ..Services::default() })
 }
 
 /// Reads the keys of a `litestream.yml`. Its MCP server has no token; ours takes it from `token`, the environment's.
@@ -188,33 +191,6 @@ fn read_heartbeat(top: &mut Fields) -> Result<Option<HeartbeatConfig>, Location>
     Ok(Some(HeartbeatConfig { url: Hidden(value), interval }))
 }
 
-/// The token of the MCP server, from the configuration or from a file that it names.
-fn token(top: &mut Fields, here: &Path) -> Result<Option<(Hidden, Option<PathBuf>)>, Location> {
-    let own = top.text("mcp-token")?;
-    let file = top.text("mcp-token-file")?;
-    let (token, file) = match (own, file) {
-        (Some(_), Some(At { line, .. })) => {
-            return Err(Problem::Contradiction("mcp-token and mcp-token-file are both given".into()).at(line));
-        }
-        (Some(token), None) => (token, None),
-        (None, Some(At { line, value })) => {
-            let path = absolute(Path::new(&value), here);
-            let text = token::read(&path).map_err(|error| {
-                let found = format!("{}: {error}", path.display());
-                Problem::Value { key: "mcp-token-file".into(), expected: "takes a file to read".into(), found }.at(line)
-            })?;
-            (At { line, value: text }, Some(path))
-        }
-        (None, None) => return Ok(None),
-    };
-    if !token::is_sound(&token.value) {
-        let expected = "takes at least 16 letters, digits or signs, without blanks".to_owned();
-        let found = "something else".to_owned();
-        return Err(Problem::Value { key: "mcp-token".into(), expected, found }.at(token.line));
-    }
-    Ok(Some((Hidden(token.value), file)))
-}
-
 pub(super) fn address(
     top: &mut Fields,
     key: &'static str,
@@ -231,7 +207,7 @@ pub(super) fn address(
     }
 }
 
-fn parse_address(text: &str, unnamed: Unnamed) -> Option<SocketAddr> {
+pub(super) fn parse_address(text: &str, unnamed: Unnamed) -> Option<SocketAddr> {
     let (host, port) = text.rsplit_once(':')?;
     let port: u16 = port.parse().ok()?;
     let host: IpAddr = match (host, unnamed) {

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -78,11 +78,13 @@ impl Listener {
         }
     }
 
-    /// Waits for the next connection.
-    pub(crate) async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+    /// Waits for the next connection, and says from which address it came.
+    pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
         match self {
-            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
-            Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
+            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| (Box::new(stream) as _, None)),
+            Self::Tcp(listener) => {
+                listener.accept().await.map(|(stream, peer)| (Box::new(stream) as _, Some(peer.ip())))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A small HTTP server for control, metrics and MCP, and the client of the control socket.
+//! A small HTTP server for control, metrics, MCP and the page, and the client of the control socket.
 //!
 //! Everything a peer can do is bounded: how many connections there are, how large a request is, how long its head,
 //! its body and the whole conversation may take. An idle connection costs only its descriptor.
@@ -9,4 +9,4 @@ mod server;
 
 pub(crate) use client::{Unanswered, request};
 pub(crate) use listen::Listener;
-pub(crate) use server::{Answer, Handler, Request, serve};
+pub(crate) use server::{Answer, Events, Handler, Request, serve};

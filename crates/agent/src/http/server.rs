@@ -1,14 +1,18 @@
 //! The server: accepts, bounds, reads one request after the other, and lets a handler answer.
 
 use std::convert::Infallible;
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
 use hyper::{Method, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -44,29 +48,55 @@ pub(crate) struct Request {
     /// What stands behind the `?`.
     pub(crate) query: String,
     pub(crate) body: Bytes,
-    pub(crate) authorization: Option<HeaderValue>,
-    pub(crate) origin: Option<HeaderValue>,
+    pub(crate) headers: HeaderMap,
+    /// The address of the peer; `None` on a Unix socket.
+    pub(crate) peer: Option<IpAddr>,
+}
+
+impl Request {
+    /// A header that is text.
+    pub(crate) fn header(&self, name: HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
 }
 
 /// What it is answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) content_type: &'static str,
-    pub(crate) body: String,
+    pub(crate) body: Bytes,
+    /// Further headers.
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// What follows the body, for as long as the peer listens.
+    pub(crate) events: Option<Events>,
+}
+
+/// Parts of an answer that come later. Dropped as soon as the peer is gone.
+pub(crate) struct Events(pub(crate) BoxStream<'static, Bytes>);
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Events")
+    }
 }
 
 impl Answer {
+    /// A body of any kind.
+    pub(crate) fn new(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { status, content_type, body: body.into(), headers: Vec::new(), events: None }
+    }
+
     /// A JSON document.
     pub(crate) fn json(status: StatusCode, document: &impl serde::Serialize) -> Self {
         // Our own types always have a JSON form.
         let body = serde_json::to_string(document).unwrap_or_else(|_| "{}".to_owned());
-        Self { status, content_type: "application/json", body: body + "\n" }
+        Self::new(status, "application/json", body + "\n")
     }
 
     /// Plain text.
     pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", body: text.into() }
+        Self::new(status, "text/plain; charset=utf-8", text.into())
     }
 
     /// Nothing but a status.
@@ -88,8 +118,8 @@ pub(crate) async fn serve(listener: Listener, handler: Arc<impl Handler>) {
     let mut connections = tokio::task::JoinSet::new();
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok(stream) => stream,
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::debug!(%error, "a connection was refused");
                 tokio::time::sleep(REFUSED).await;
@@ -102,7 +132,7 @@ pub(crate) async fn serve(listener: Listener, handler: Arc<impl Handler>) {
             let _place = place;
             let service = service_fn(move |request| {
                 let handler = handler.clone();
-                async move { Ok::<_, Infallible>(respond(&*handler, request).await) }
+                async move { Ok::<_, Infallible>(respond(&*handler, request, peer).await) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -120,21 +150,32 @@ pub(crate) async fn serve(listener: Listener, handler: Arc<impl Handler>) {
     }
 }
 
-async fn respond(handler: &impl Handler, request: hyper::Request<Incoming>) -> Response<Full<Bytes>> {
-    let answer = match read(request).await {
+/// The body of an answer: whole, or in parts.
+type Body = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
+
+async fn respond(handler: &impl Handler, request: hyper::Request<Incoming>, peer: Option<IpAddr>) -> Response<Body> {
+    let answer = match read(request, peer).await {
         Ok(request) => handler.answer(request).await,
         Err(status) => Answer::status(status),
     };
-    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+    let body = match answer.events {
+        None => Either::Left(Full::new(answer.body)),
+        Some(Events(events)) => {
+            let first = futures::stream::iter([answer.body]).filter(|first| std::future::ready(!first.is_empty()));
+            Either::Right(StreamBody::new(first.chain(events).map(|part| Ok(Frame::data(part))).boxed()))
+        }
+    };
+    let mut response = Response::new(body);
     *response.status_mut() = answer.status;
     if answer.status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+    response.headers_mut().extend(answer.headers);
     response
 }
 
-async fn read(request: hyper::Request<Incoming>) -> Result<Request, StatusCode> {
+async fn read(request: hyper::Request<Incoming>, peer: Option<IpAddr>) -> Result<Request, StatusCode> {
     let (head, body) = request.into_parts();
     let body = match timeout(BODY, Limited::new(body, BODY_BYTES).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
@@ -147,7 +188,7 @@ async fn read(request: hyper::Request<Incoming>) -> Result<Request, StatusCode> 
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
         body,
-        authorization: head.headers.get(AUTHORIZATION).cloned(),
-        origin: head.headers.get(ORIGIN).cloned(),
+        headers: head.headers,
+        peer,
     })
 }

@@ -168,13 +168,13 @@ impl Handler for Board {
         match request.path.as_str() {
             "/" => {
                 let body = page::html(&self.statuses(), self.version);
-                Answer { status: StatusCode::OK, content_type: "text/html; charset=utf-8", body }
+                Answer::new(StatusCode::OK, "text/html; charset=utf-8", body)
             }
             "/healthz" => self.health(),
             "/metrics" => {
                 let resources = spawn_blocking(Resources::of_process).await.unwrap_or_default();
                 let body = page::metrics(&self.statuses(), &resources, self.began);
-                Answer { status: StatusCode::OK, content_type: crate::services::metrics::CONTENT_TYPE, body }
+                Answer::new(StatusCode::OK, crate::services::metrics::CONTENT_TYPE, body)
             }
             "/storage" => self.storage().await,
             _ => Answer::status(StatusCode::NOT_FOUND),

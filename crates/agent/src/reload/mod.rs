@@ -92,6 +92,12 @@ impl Reloader {
         self.known().clone()
     }
 
+    /// Shows what is in force now; `None` while a reload is carried out.
+    pub(crate) fn in_force<T>(&self, show: impl FnOnce(&Job) -> T) -> Option<T> {
+        let turn = self.turn.try_lock().ok()?;
+        turn.as_ref().map(|running| show(&running.job))
+    }
+
     /// Keeps reloads waiting until the process runs.
     pub(crate) async fn hold(&self) -> tokio::sync::MutexGuard<'_, Option<Running>> {
         self.turn.lock().await

@@ -23,6 +23,7 @@ pub(crate) fn settings(old: &Job, new: &Job) -> Settings {
         ("logging.level", old.log.0 != new.log.0),
         ("metrics-addr", was.metrics != is.metrics),
         ("mcp", was.mcp != is.mcp),
+        ("web", was.web != is.web),
         ("heartbeat", was.heartbeat != is.heartbeat),
         ("notify", was.notify != is.notify),
     ];
@@ -59,7 +60,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::{HeartbeatConfig, Hidden, McpConfig, SocketConfig};
+    use crate::config::{HeartbeatConfig, Hidden, McpConfig, SocketConfig, WebConfig};
     use crate::testing::job;
     use crate::{ExecCommand, Level, LogFormat};
 
@@ -90,6 +91,7 @@ mod tests {
             (&|job| job.log.0 = Level::Trace, now("logging.level")),
             (&|job| job.services.metrics = Some(address), now("metrics-addr")),
             (&|job| job.services.mcp = Some(mcp("x")), now("mcp")),
+            (&|job| job.services.web = WebConfig::parse("127.0.0.1:9"), now("web")),
             (&|job| job.services.heartbeat = Some(beat.clone()), now("heartbeat")),
             (&|job| job.services.notify = channels(), now("notify")),
             (&|job| job.services.socket = Some(SocketConfig::new("/s".into())), later("socket")),

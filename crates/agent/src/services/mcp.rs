@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use hyper::header::{AUTHORIZATION, ORIGIN};
 use hyper::{Method, StatusCode};
 use seawall_core::Failure;
 use serde::Deserialize;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use crate::config::McpConfig;
 use crate::control::Actions;
 use crate::http::{Answer, Handler, Request};
-use crate::services::token::Token;
+use crate::services::token::{Token, is_equal};
 
 /// Versions of the protocol that are spoken, the newest first.
 const VERSIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
@@ -106,10 +107,10 @@ impl Handler for Mcp {
             return Answer::status(StatusCode::NOT_FOUND);
         }
         // A page in somebody's browser must not reach it under a name that leads to this machine.
-        if request.origin.is_some() {
+        if request.headers.contains_key(ORIGIN) {
             return Answer::status(StatusCode::FORBIDDEN);
         }
-        let token = request.authorization.as_ref().and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let token = request.header(AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
         let wanted = self.token.now().await;
         if !token.is_some_and(|token| is_equal(token, wanted.reveal())) {
             return Answer::status(StatusCode::UNAUTHORIZED);
@@ -211,16 +212,11 @@ fn error_answer(id: Value, code: i32, message: &str) -> Answer {
     Answer::json(StatusCode::OK, &error)
 }
 
-/// Compares in a time that doesn't tell where the first difference is.
-fn is_equal(a: &str, b: &str) -> bool {
-    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use hyper::header::HeaderValue;
+    use hyper::header::{HeaderMap, HeaderValue};
     use seawall_core::Shutdown;
 
     use super::*;
@@ -245,8 +241,11 @@ mod tests {
             path: "/mcp".to_owned(),
             query: String::new(),
             body: body.to_owned().into(),
-            authorization: HeaderValue::from_str(&format!("Bearer {TOKEN}")).ok(),
-            origin: None,
+            headers: HeaderMap::from_iter([(
+                AUTHORIZATION,
+                HeaderValue::from_str(&format!("Bearer {TOKEN}")).expect("a header"),
+            )]),
+            peer: None,
         }
     }
 
@@ -254,7 +253,7 @@ mod tests {
         let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params }).to_string();
         let answer = server.answer(request(&body)).await;
         assert_eq!(answer.status, StatusCode::OK);
-        let document: Value = serde_json::from_str(&answer.body).expect("JSON");
+        let document: Value = serde_json::from_slice(&answer.body).expect("JSON");
         assert_eq!(document["id"], 7);
         document
     }
@@ -315,19 +314,23 @@ mod tests {
             change(&mut request);
             request
         };
+        let authorized = |text: &'static str| {
+            let mut request = request(ping);
+            request.headers.insert(AUTHORIZATION, HeaderValue::from_static(text));
+            request
+        };
         for (request, status) in [
             (with(|_| ()), StatusCode::OK),
-            (with(|r| r.authorization = None), StatusCode::UNAUTHORIZED),
+            (with(|r| r.headers.clear()), StatusCode::UNAUTHORIZED),
+            (authorized("Bearer 0123456789abcdeg"), StatusCode::UNAUTHORIZED),
+            (authorized("Bearer 0123456789abcde"), StatusCode::UNAUTHORIZED),
+            (authorized("0123456789abcdef"), StatusCode::UNAUTHORIZED),
             (
-                with(|r| r.authorization = Some(HeaderValue::from_static("Bearer 0123456789abcdeg"))),
-                StatusCode::UNAUTHORIZED,
+                with(|r| {
+                    r.headers.insert(ORIGIN, HeaderValue::from_static("https://evil.example"));
+                }),
+                StatusCode::FORBIDDEN,
             ),
-            (
-                with(|r| r.authorization = Some(HeaderValue::from_static("Bearer 0123456789abcde"))),
-                StatusCode::UNAUTHORIZED,
-            ),
-            (with(|r| r.authorization = Some(HeaderValue::from_static("0123456789abcdef"))), StatusCode::UNAUTHORIZED),
-            (with(|r| r.origin = Some(HeaderValue::from_static("https://evil.example"))), StatusCode::FORBIDDEN),
             (with(|r| r.method = Method::GET), StatusCode::METHOD_NOT_ALLOWED),
             (with(|r| r.path = "/metrics".into()), StatusCode::NOT_FOUND),
             (request(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#), StatusCode::ACCEPTED),
@@ -339,7 +342,7 @@ mod tests {
             [("{", -32700), ("[]", -32600), ("{}", -32600), (r#"{"jsonrpc":"1","id":1,"method":"x"}"#, -32600)]
         {
             let answer = server.answer(request(body)).await;
-            let document: Value = serde_json::from_str(&answer.body).expect("JSON");
+            let document: Value = serde_json::from_slice(&answer.body).expect("JSON");
             assert_eq!(document["error"]["code"], code, "{body}");
         }
     }

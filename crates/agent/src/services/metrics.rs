@@ -46,7 +46,7 @@ impl Handler for Metrics {
         let started = self.actions.started().as_millis();
         let body = render(&samples, &resources, self.actions.version(), started);
         let body = body + &of_config(self.actions.reloader().status().as_ref());
-        Answer { status: StatusCode::OK, content_type: CONTENT_TYPE, body }
+        Answer::new(StatusCode::OK, CONTENT_TYPE, body)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a process offers while it protects: the control socket, metrics, MCP, heartbeats, notifications, renewed locks.
+//! What a process offers while it protects: the control socket, metrics, MCP, the page, heartbeats, notifications, renewed locks.
 //!
 //! Protection never depends on any of it. What can't be offered is an error in the log, and everything else goes on. All
 //! but the control socket follow the configuration when it is read again.
@@ -25,6 +25,7 @@ use crate::control::{Actions, Socket};
 use crate::http::{Listener, serve};
 use crate::services::mcp::Mcp;
 use crate::services::metrics::Metrics;
+use crate::web::Web;
 
 /// What is sent to other machines, and what they may know of this one.
 #[derive(Clone)]
@@ -79,6 +80,7 @@ pub(crate) struct Offered {
     socket: Option<Task>,
     metrics: Option<Task>,
     mcp: Option<Task>,
+    web: Option<Task>,
     heartbeat: Option<Task>,
     notifications: Option<Task>,
     /// Renews locks, as each vault's settings ask.
@@ -93,10 +95,19 @@ impl Offered {
         actions: &Arc<Actions>,
         shutdown: &Shutdown,
     ) -> Self {
-        let (socket, metrics, mcp, heartbeat, notifications) = (None, None, None, None, None);
+        let (socket, metrics, mcp, web, heartbeat, notifications) = Default::default();
         let renewals = Some(Task::start(renewals::renew(Arc::clone(actions))));
-        let mut offered =
-            Self { services: Services::default(), outside, socket, metrics, mcp, heartbeat, notifications, renewals };
+        let mut offered = Self {
+            services: Services::default(),
+            outside,
+            socket,
+            metrics,
+            mcp,
+            web,
+            heartbeat,
+            notifications,
+            renewals,
+        };
         if let Some(config) = &services.socket {
             offered.socket = told("control socket", control(config, actions).await).ok();
         }
@@ -130,6 +141,15 @@ impl Offered {
                 self.mcp = begun.map_err(|failure| failed.push(("mcp-addr", failure))).ok();
             }
         }
+        if was.web != services.web || self.web.is_none() {
+            end(self.web.take()).await;
+            if let Some(config) = &services.web {
+                let listener = Listener::tcp(config.address).await;
+                let page = Web::new(config.clone(), Arc::clone(actions));
+                let begun = told("page", listener.map(|listener| begin(listener, page)));
+                self.web = begun.map_err(|failure| failed.push(("web", failure))).ok();
+            }
+        }
         if was.heartbeat != services.heartbeat {
             end(self.heartbeat.take()).await;
             let client = services.heartbeat.as_ref().and_then(|_| (self.outside.client)());
@@ -155,7 +175,7 @@ impl Offered {
 
     /// Ends everything.
     pub(crate) async fn end(self) {
-        for task in [self.socket, self.metrics, self.mcp, self.heartbeat, self.notifications, self.renewals] {
+        for task in [self.socket, self.metrics, self.mcp, self.web, self.heartbeat, self.notifications, self.renewals] {
             end(task).await;
         }
     }

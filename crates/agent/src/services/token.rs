@@ -7,7 +7,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::config::Hidden;
+use seawall_config::{At, Fields, Location, Problem};
+
+use crate::config::{Hidden, absolute};
 
 /// More than any token has.
 const LONGEST: u64 = 64 << 10;
@@ -23,6 +25,39 @@ pub(crate) fn read(path: &Path) -> std::io::Result<String> {
     std::fs::File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
     text.truncate(text.trim_end().len());
     Ok(text)
+}
+
+/// Takes a token of a configuration: from the first of two keys, or from the file that the second one names.
+pub(crate) fn take(
+    fields: &mut Fields,
+    (own, file): (&'static str, &'static str),
+    here: &Path,
+) -> Result<Option<(Hidden, Option<PathBuf>)>, Location> {
+    let (token, path) = match (fields.text(own)?, fields.text(file)?) {
+        (Some(_), Some(At { line, .. })) => {
+            return Err(Problem::Contradiction(format!("{own} and {file} are both given")).at(line));
+        }
+        (Some(token), None) => (token, None),
+        (None, Some(At { line, value })) => {
+            let path = absolute(Path::new(&value), here);
+            let text = read(&path).map_err(|error| {
+                let found = format!("{}: {error}", path.display());
+                Problem::Value { key: file.into(), expected: "takes a file to read".into(), found }.at(line)
+            })?;
+            (At { line, value: text }, Some(path))
+        }
+        (None, None) => return Ok(None),
+    };
+    if !is_sound(&token.value) {
+        let expected = "takes at least 16 letters, digits or signs, without blanks".to_owned();
+        return Err(Problem::Value { key: own.into(), expected, found: "something else".into() }.at(token.line));
+    }
+    Ok(Some((Hidden::new(token.value), path)))
+}
+
+/// Compares in a time that doesn't tell where the first difference is.
+pub(crate) fn is_equal(a: &str, b: &str) -> bool {
+    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
 /// The token that counts now.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use seawall_agent::Encryption;
+use seawall_agent::config::WebConfig;
 use seawall_core::Failure;
 use seawall_vault::Recipients;
 
@@ -35,6 +36,8 @@ impl EncryptionArguments {
     seawall replicate app.db 's3://bucket/app?endpoint=https://minio:9000'\n  \
     seawall replicate --config seawall.yml --restore-if-missing --exec 'myserver --port 80'\n  \
     seawall replicate ./data s3://bucket/all --pattern '*.db' --recursive\n  \
+    seawall replicate app.db ./vault --web\n  \
+    seawall replicate --config seawall.yml --web=127.0.0.1:9000\n  \
     seawall replicate --config litestream.yml --once\n\n\
     On SIGTERM or SIGINT, replicate ships what is committed and ends. On a second signal it ends at once (exit code 130).\n    \
     On SIGHUP it reads its configuration again, as `seawall config reload` asks it to.")]
@@ -70,6 +73,10 @@ pub(crate) struct ReplicateArguments {
     /// Make a control socket here, for list, info, register, sync and the other commands that ask a running process
     #[arg(long, value_name = "PATH", conflicts_with = "once")]
     pub(crate) socket: Option<PathBuf>,
+    /// Show a page for browsers, on this address of this machine [default: 127.0.0.1:8400]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = WebConfig::ADDRESS,
+        hide_default_value = true, conflicts_with = "once")]
+    pub(crate) web: Option<String>,
 }
 
 /// `seawall backup`

@@ -33,7 +33,9 @@ fn render(report: &Report) -> String {
         let (pattern, dir, vault) = (&folder.pattern, &folder.dir, &folder.vault);
         text.push_str(&format!("{pattern} in {dir}{below}: each below {vault}{follows}\n"));
     }
-    for (what, address) in [("control socket", &report.socket), ("metrics", &report.metrics), ("MCP", &report.mcp)] {
+    let services =
+        [("control socket", &report.socket), ("metrics", &report.metrics), ("MCP", &report.mcp), ("page", &report.web)];
+    for (what, address) in services {
         if let Some(address) = address {
             text.push_str(&format!("{what}: {address}\n"));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seawall_agent::config::{
     Config, DatabaseConfig, DirectoryConfig, LEASE, Pattern, Registering, SHUTDOWN_TIMEOUT, SWEEP_INTERVAL, Services,
-    SocketConfig, read_place,
+    SocketConfig, WebConfig, read_place,
 };
 use seawall_agent::{
     Also, ExecCommand, Job, Level, LogFormat, Outcome, Read, Reload, Signals, Summary, VaultUrl, protect, state_folder,
@@ -77,6 +77,9 @@ impl Plan {
         plan.job.once = arguments.once;
         if let Some(socket) = &arguments.socket {
             plan.job.services.socket = Some(SocketConfig::new(edge.absolute(socket)));
+        }
+        if let Some(address) = &arguments.web {
+            plan.job.services.web = Some(web(address, plan.job.services.web.take())?);
         }
         plan.job.registry = plan.job.services.socket.as_ref().and_then(|socket| registry(&socket.path, edge));
         plan.job.told = plan.job.configuration.as_ref().and_then(|file| told(file, edge));
@@ -203,6 +206,27 @@ impl Plan {
             warnings: config.warnings.into_iter().map(warning).collect(),
         })
     }
+}
+
+/// The page on the address of the command line, otherwise as the configuration has it.
+fn web(address: &str, configured: Option<WebConfig>) -> Result<WebConfig, Failure> {
+    let next = "write an address of this machine, such as --web=127.0.0.1:8400";
+    let asked = WebConfig::parse(address)
+        .ok_or_else(|| usage("usage.arguments", "--web", &format!("`{address}` is no address with a port"), next))?;
+    let web = match configured {
+        Some(configured) => WebConfig { address: asked.address, ..configured },
+        None => asked,
+    };
+    if !web.is_guarded() {
+        let cause = format!("a page on {} without a token shows itself to everyone who reaches it", web.address);
+        return Err(usage(
+            "config.unsafe",
+            "--web",
+            &cause,
+            "set web.token-file in a configuration, or listen on 127.0.0.1",
+        ));
+    }
+    Ok(web)
 }
 
 /// A folder of databases, as the command line names it.

@@ -74,6 +74,7 @@ fn read(flags: Flags, edge: &Edge) -> Result<(ReplicateArguments, Common), Stop>
         pattern: None,
         recursive: false,
         socket: None,
+        web: None,
     };
     Ok((
         arguments,

@@ -1,0 +1,150 @@
+//! What the screens show. Whoever looks at the same time shares one look at the databases, and one listing of a vault.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use seawall_core::{Clock as _, Failure, Figures, Kind, Moment, Proof, Status, SystemClock, Timeline};
+use seawall_engines::proofs::Recorded;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use crate::config::SourceName;
+use crate::control::Actions;
+use crate::fleet::Seen;
+
+/// How long a look at all databases counts.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How long what a vault told counts: whoever moves along a timeline asks again and again.
+const LISTED: Duration = Duration::from_secs(10);
+
+/// How long a vault may take to tell.
+pub(super) const ANSWER: Duration = Duration::from_secs(20);
+
+/// Requests to vaults at a time. They share the process with what protects.
+const AT_A_TIME: usize = 2;
+
+/// Vaults that are remembered.
+const REMEMBERED: usize = 32;
+
+/// What is known of one database without asking its vault.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) status: Status,
+    pub(super) figures: Figures,
+    /// When its next proof is or was due; `None` if it isn't proved by itself.
+    pub(super) proof_due: Option<Moment>,
+}
+
+/// What the vault of a database told.
+#[derive(Debug)]
+pub(super) struct History {
+    pub(super) listed_at: Moment,
+    pub(super) timeline: Result<Timeline, Failure>,
+    /// The newest proofs, and what is wrong with their records.
+    pub(super) proofs: Result<(Vec<Proof>, Vec<String>), Failure>,
+}
+
+type Dated<T> = Option<(Instant, Arc<T>)>;
+
+/// Looks at the databases of a process.
+pub(super) struct Look {
+    actions: Arc<Actions>,
+    all: tokio::sync::Mutex<Dated<Vec<Known>>>,
+    histories: Mutex<HashMap<SourceName, (Instant, Arc<History>)>>,
+    asking: Semaphore,
+}
+
+impl Look {
+    pub(super) fn new(actions: Arc<Actions>) -> Self {
+        let (all, histories) = Default::default();
+        Self { actions, all, histories, asking: Semaphore::new(AT_A_TIME) }
+    }
+
+    /// The process.
+    pub(super) fn actions(&self) -> &Actions {
+        &self.actions
+    }
+
+    /// All databases, as they are known without looking at them.
+    pub(super) async fn all(&self) -> Arc<Vec<Known>> {
+        let mut last = self.all.lock().await;
+        if let Some((_, known)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            return Arc::clone(known);
+        }
+        let mut all = Vec::new();
+        for member in self.actions.members() {
+            all.push(self.known(&member).await);
+        }
+        let all = Arc::new(all);
+        *last = Some((Instant::now(), Arc::clone(&all)));
+        all
+    }
+
+    /// One database.
+    pub(super) async fn known(&self, member: &Seen) -> Known {
+        Known {
+            status: self.actions.known_status_of(member).await,
+            figures: member.engine.as_ref().map(|engine| engine.figures()).unwrap_or_default(),
+            proof_due: self.actions.proofs().of(&member.config).1,
+        }
+    }
+
+    /// What its vault tells. Waits no longer than [`ANSWER`] for the timeline, and for the proofs.
+    pub(super) async fn history(&self, member: &Seen) -> Arc<History> {
+        let source = member.config.source();
+        let known = self.remembered().get(&source).filter(|(at, _)| at.elapsed() < LISTED).map(|(_, h)| Arc::clone(h));
+        if let Some(known) = known {
+            return known;
+        }
+        let listed_at = SystemClock.now();
+        let timeline = async {
+            match (&member.engine, &member.failure) {
+                (Some(engine), _) => engine.history().timeline().await,
+                (None, Some(failure)) => Err(failure.clone()),
+                (None, None) => Err(crate::fleet::starting(&member.config.name)),
+            }
+        };
+        let proofs = async {
+            let Some(opener) = self.actions.fleet().prover() else { return Ok((Vec::new(), Vec::new())) };
+            let Recorded { proofs, doubts } = opener.proofs(&member.config).await?;
+            Ok((proofs, doubts))
+        };
+        let name = &member.config.name;
+        let (timeline, proofs) = tokio::join!(self.in_time(name, timeline), self.in_time(name, proofs));
+        let history = Arc::new(History { listed_at, timeline, proofs });
+        let mut all = self.remembered();
+        all.retain(|_, (at, _)| at.elapsed() < LISTED);
+        if all.len() < REMEMBERED {
+            all.insert(source, (Instant::now(), Arc::clone(&history)));
+        }
+        history
+    }
+
+    /// Does work that asks a vault, in its turn and not for too long.
+    pub(super) async fn in_time<T>(
+        &self,
+        name: &str,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let in_turn = async {
+            let _turn = self.asking.acquire().await;
+            work.await
+        };
+        timeout(ANSWER, in_turn).await.unwrap_or_else(|_| {
+            Err(Failure::new(
+                Kind::Unavailable,
+                "agent.too-late",
+                name,
+                format!("its vault didn't answer within {} s", ANSWER.as_secs()),
+                "load the page again, or ask with `seawall timeline`, which waits for longer",
+            ))
+        })
+    }
+
+    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<SourceName, (Instant, Arc<History>)>> {
+        // Whole between any two statements that can panic.
+        self.histories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

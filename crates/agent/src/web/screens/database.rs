@@ -1,0 +1,290 @@
+//! One database: facts, alarms with their next steps, what can be restored, and the plan of a restore.
+
+use hyper::StatusCode;
+use maud::{Markup, PreEscaped, html};
+use seawall_core::{Alarm, Clock as _, Figures, LastError, Proof, Severity, Status, SystemClock, Work};
+
+use super::list::count;
+use super::{Shows, Site, View, badge, failure, link_to, time};
+use crate::figures::{bytes, span};
+use crate::fleet::Seen;
+use crate::http::Answer;
+use crate::web::live::Parts;
+use crate::web::look::{History, Known};
+use crate::web::page::{self, Content, Screen};
+use crate::web::plan::{self, Planned};
+use crate::web::verdict;
+
+mod timeline;
+
+/// Objects of a plan that are listed.
+const OBJECTS: usize = 20;
+
+/// Proofs that are listed.
+const PROOFS: usize = 5;
+
+/// The page. `at` is the moment whose restore is planned, if one is asked for.
+pub(in crate::web) async fn answer(site: &Site<'_>, name: &str, at: Option<&str>) -> Answer {
+    let Some(member) = site.look.actions().fleet().find(name) else {
+        let next = "The process doesn't know this database, or not any more.";
+        return page::refusal(site.prefix, StatusCode::NOT_FOUND, "No such database", next);
+    };
+    let known = site.look.known(&member).await;
+    let at = at.map(str::trim).filter(|at| !at.is_empty());
+    let planned = async {
+        match at {
+            Some(at) => Some(plan::plan(site.look, &member, at).await),
+            None => None,
+        }
+    };
+    let (history, planned) = tokio::join!(site.look.history(&member), planned);
+    let parts = parts(&known);
+    let name = member.config.name.clone();
+    let view = View { prefix: site.prefix.to_owned(), shows: Shows::Database(name.clone()) };
+    let live = Some(view.live(&parts));
+    let part = |id: &str| {
+        let found = parts.beside.iter().find(|(found, _)| found == id);
+        PreEscaped(found.map_or("", |(_, html)| html))
+    };
+    let body = html! {
+        (part("facts"))
+        (part("alarms"))
+        (restore(site.prefix, &member, (at, planned.as_ref()), &history))
+        (of_proofs(&history))
+        (part("figures"))
+    };
+    site.page(&Content { screen: Screen::Database, title: name, live, body })
+}
+
+/// The parts that change.
+pub(super) fn parts(known: &Known) -> Parts {
+    let Known { status, figures, .. } = known;
+    let beside = [("facts", facts(known)), ("alarms", alarms(status)), ("figures", of_figures(figures))];
+    Parts { beside: beside.map(|(id, part)| (id.to_owned(), part.into_string())).into(), ..Parts::default() }
+}
+
+/// The parts of a database that isn't there any more.
+pub(super) fn gone() -> Parts {
+    let told = html! { div #facts { p.warn { "The process doesn't know this database any more." } } };
+    Parts { beside: vec![("facts".into(), told.into_string())], ..Parts::default() }
+}
+
+fn facts(known: &Known) -> Markup {
+    let status = &known.status;
+    html! {
+        dl #facts {
+            dt { "State" } dd { (badge(&verdict::state(status))) }
+            dt { "Protected up to" }
+            dd {
+                @match &status.protected {
+                    Some(point) => { (time(point.moment)) " (" code { (point.position) } ")" }
+                    None => "nothing yet",
+                }
+            }
+            dt { "Lag" } dd { (verdict::lag(status)) }
+            dt { "Last proof" } dd { (badge(&verdict::proof(status))) }
+            @if let Some(due) = known.proof_due { dt { "Next proof due" } dd { (time(due)) } }
+            @if let Some(read) = status.content_read_at { dt { "Read back and right" } dd { (time(read)) } }
+            @if let Some(progress) = &status.progress {
+                dt { "Under way" }
+                dd {
+                    (progress.stage) ": " (bytes(progress.done_bytes))
+                    @if let Some(total) = progress.total_bytes { " of " (bytes(total)) }
+                }
+            }
+            dt { "Engine" } dd { (status.engine) }
+            dt { "Source" } dd { bdi { (status.source) } }
+            dt { "Size" } dd { @match status.source_bytes { Some(size) => (bytes(size)), None => "unknown" } }
+            @if let Some(log) = status.log_bytes { dt { "Its log" } dd { (bytes(log)) } }
+            dt { "Vault" }
+            dd {
+                @if status.vaults.is_empty() { bdi { (status.vault) } }
+                @for vault in &status.vaults {
+                    div { bdi { (vault.url) } ": " (if vault.in_step { "in step" } else { "behind" }) }
+                }
+            }
+            @if let Some(until) = status.silenced_until { dt { "Alarms silenced until" } dd { (time(until)) } }
+        }
+    }
+}
+
+fn alarms(status: &Status) -> Markup {
+    let one = |alarm: &Alarm| {
+        let (class, severity) = match alarm.severity {
+            Severity::Critical => ("b bad", "✕ critical"),
+            Severity::Warning => ("b warn", "! warning"),
+        };
+        html! {
+            div.card {
+                h3 { span class=(class) { (severity) } " " code { (alarm.code) } }
+                p { bdi { (alarm.cause) } }
+                p { "Next: " bdi { (alarm.next) } }
+                p.quiet {
+                    "Since " (time(alarm.since))
+                    @if let Some(until) = alarm.silenced_until { ", silenced until " (time(until)) }
+                }
+            }
+        }
+    };
+    let error = |what: &str, error: &LastError| {
+        html! {
+            div.card {
+                h3 { (what) " " code { (error.code) } }
+                p { bdi { (error.message) } }
+                p { "Next: " bdi { (error.next) } }
+                p.quiet { (time(error.at)) ", " (error.count) " since the last success" }
+            }
+        }
+    };
+    html! {
+        section #alarms aria-labelledby="alarms-h" {
+            h2 #alarms-h { "Alarms" }
+            @if status.alarms.is_empty() { p { "None." } }
+            @for alarm in &status.alarms { (one(alarm)) }
+            @if let Some(last) = &status.error { (error("Last error", last)) }
+            @if let Some(last) = &status.upkeep { (error("Last error of merging and deleting", last)) }
+        }
+    }
+}
+
+/// The timeline with the planner, which moves along it.
+fn restore(
+    prefix: &str,
+    member: &Seen,
+    (at, planned): (Option<&str>, Option<&Result<Planned, seawall_core::Failure>>),
+    history: &History,
+) -> Markup {
+    let name = &member.config.name;
+    let link = format!("{}&at=", link_to(prefix, name));
+    let reached = planned.and_then(|planned| planned.as_ref().ok()).map(|planned| planned.point.moment);
+    html! {
+        h2 #restore { "What can be restored" }
+        @match &history.timeline {
+            Ok(timeline) => (timeline::picture(timeline, reached)),
+            Err(error) => (failure("The timeline can't be shown", error)),
+        }
+        form method="get" action={ (prefix) "/database#restore" } {
+            input type="hidden" name="name" value=(name);
+            div {
+                label for="at" { "Moment" }
+                input #at name="at" size="32" value=(at.unwrap_or("latest")) aria-describedby="at-help" autocomplete="off";
+            }
+            button { "Plan a restore" }
+            p #at-help.quiet {
+                "latest, a time such as 2026-11-21T10:00:00Z, “10 minutes ago”, or a position of the table. A plan restores nothing."
+            }
+        }
+        @match planned {
+            Some(Ok(planned)) => (plan_of(&link, planned)),
+            Some(Err(error)) => (failure("There is no such restore", error)),
+            None => {}
+        }
+        @if let Ok(timeline) = &history.timeline {
+            (timeline::tables(timeline, &link))
+            p.quiet { "Listed at " (time(history.listed_at)) "." }
+        }
+    }
+}
+
+fn plan_of(link: &str, planned: &Planned) -> Markup {
+    let Planned { point, read: (objects, size), objects: listed, doubts, command, has_gap } = planned;
+    html! {
+        div.card role="status" {
+            h3 { "The plan" }
+            dl {
+                dt { "Reaches" } dd { time datetime=(point.moment) { (point.moment) } " (" code { (point.position) } ")" }
+                dt { "Reads" } dd { (objects) " objects, " (bytes(*size)) }
+            }
+            p { "This command restores it beside the original:" }
+            pre tabindex="0" { code { (command) } }
+            @if *has_gap { p { "Name the new server and its user in it first." } }
+            @for doubt in doubts { p { "Can't be told: " bdi { (doubt) } } }
+            nav.links aria-label="Along the timeline" {
+                @for (name, at) in plan::steps(point.moment, SystemClock.now()) {
+                    a href={ (link) (at) "#restore" } { (name) }
+                }
+            }
+            @if !listed.is_empty() {
+                details {
+                    summary { "Objects that are read" }
+                    ul {
+                        @for object in listed.iter().rev().take(OBJECTS) { li { bdi { (object.key) } ", " (bytes(object.bytes)) } }
+                        @if listed.len() > OBJECTS { li { "and " (listed.len() - OBJECTS) " older ones" } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn of_proofs(history: &History) -> Markup {
+    let one = |proof: &Proof| {
+        html! {
+            li {
+                (time(proof.at)) ": "
+                @if proof.holds() {
+                    "restored " (bytes(proof.restored_bytes)) " in " (span(proof.restore_ms)) ", level " (proof.level.name())
+                } @else {
+                    (if proof.inconclusive { "couldn't be made" } else { "failed" })
+                    @if let Some(fault) = proof.faults.first() { ": " bdi { (fault.object) } ": " bdi { (fault.cause) } }
+                }
+                ", on host " bdi { (proof.host) }
+                @for doubt in &proof.doubts { div.quiet { "Can't be told: " bdi { (doubt) } } }
+            }
+        }
+    };
+    html! {
+        h2 { "Proofs in the vault" }
+        @match &history.proofs {
+            Ok((proofs, doubts)) => {
+                @if proofs.is_empty() { p { "None: nobody has proved that it can be restored. " code { "seawall verify --restore" } " makes one." } }
+                ul { @for proof in proofs.iter().take(PROOFS) { (one(proof)) } }
+                @for doubt in doubts.iter().take(PROOFS) { p.quiet { bdi { (doubt) } } }
+            }
+            Err(error) => (failure("The proofs can't be read", error)),
+        }
+    }
+}
+
+fn of_figures(figures: &Figures) -> Markup {
+    let total = |all: &[Work]| {
+        all.iter().fold(Work::default(), |sum, work| Work {
+            done: sum.done.saturating_add(work.done),
+            failed: sum.failed.saturating_add(work.failed),
+            bytes: sum.bytes.saturating_add(work.bytes),
+            micros: sum.micros.saturating_add(work.micros),
+        })
+    };
+    let rows = [
+        ("Complete copies", figures.bases),
+        ("Captures shipped", figures.captures),
+        ("Checkpoints", figures.checkpoints),
+        ("Merges", total(&figures.compactions)),
+        ("Objects deleted", total(&figures.deletions)),
+        ("Restores", figures.restores),
+        ("Verifications", figures.verifications),
+    ];
+    let requests = figures.requests;
+    html! {
+        section #figures aria-labelledby="figures-h" {
+            h2 #figures-h { "Since the process began" }
+            table role="table" {
+                caption { "Work on this database. " (count(usize::try_from(requests.failures).unwrap_or(usize::MAX), "request", "requests")) " to its vault failed." }
+                thead role="rowgroup" {
+                    tr role="row" { @for name in ["Work", "Done", "In vain", "Bytes", "Time"] { th scope="col" role="columnheader" { (name) } } }
+                }
+                tbody role="rowgroup" {
+                    @for (name, work) in rows {
+                        tr role="row" {
+                            th scope="row" role="rowheader" { (name) }
+                            td role="cell" data-l="Done" { (work.done) }
+                            td role="cell" data-l="In vain" { (work.failed) }
+                            td role="cell" data-l="Bytes" { (bytes(work.bytes)) }
+                            td role="cell" data-l="Time" { (span(work.micros / 1000)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
