@@ -28,7 +28,7 @@ fn policy() -> Policy {
 }
 
 fn settings(record: Option<PathBuf>) -> Settings {
-    Settings { record, notes: true, clock: Arc::new(SystemClock) }
+    Settings { record, notes: true, clock: Arc::new(SystemClock), judge: None }
 }
 
 fn places(stores: &[SimulatedStore]) -> Vec<Place> {
