@@ -54,7 +54,11 @@ pub(crate) async fn open(opener: &Opener, database: &DatabaseConfig, policy: Pol
         keeps,
     };
     let places = all.into_iter().zip(stores).map(place).collect();
-    let settings = Settings { record: record(opener, database), notes: protects, clock: Arc::new(SystemClock) };
+    let judge = match &database.engine {
+        EngineConfig::Sqlite(_) => Some(seawall_sqlite::judge()),
+        EngineConfig::Lmdb(_) | EngineConfig::Server(_) => None,
+    };
+    let settings = Settings { record: record(opener, database), notes: protects, clock: Arc::new(SystemClock), judge };
     SeveralStore::vault(places, policy, settings)
 }
 
