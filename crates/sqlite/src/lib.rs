@@ -70,6 +70,6 @@ pub use listing::{LtxObject, ltx_objects};
 pub use lock::is_held as is_protected;
 pub use options::{LevelPolicy, Options, Retention, Upkeep, World};
 pub use seawall_host::Watcher;
-pub use strangers::judge;
 pub use state::{default_state_dir, read_state, was_protected};
+pub use strangers::judge;
 pub use turns::Turns;

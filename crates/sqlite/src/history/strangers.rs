@@ -149,7 +149,9 @@ async fn whole(vault: &Vault, file: &Stored) -> Result<Looked, Error> {
         Ok(facts) => Ok(Looked::Facts(Box::new(facts))),
         Err(Error::Vault(VaultError::NotFound { .. })) => Ok(Looked::Nothing),
         Err(error) if is_locked(&error) => Ok(Looked::Nothing),
-        Err(error) if tells_nothing(&error) => Ok(Looked::Damaged(format!("it isn't an LTX file of its name: {error}"))),
+        Err(error) if tells_nothing(&error) => {
+            Ok(Looked::Damaged(format!("it isn't an LTX file of its name: {error}")))
+        }
         Err(error) => Err(error),
     }
 }

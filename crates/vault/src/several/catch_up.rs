@@ -55,7 +55,10 @@ fn run(shared: Arc<Shared>, i: usize) -> BoxFuture<'static, ()> {
                 }
                 Ok(false) => waits.worked(),
                 Err(error) => {
-                    note(&shared, i, error);
+                    let differs = matches!(error, Error::Differs { .. });
+                    if note(&shared, i, error) && differs {
+                        shared.save().await;
+                    }
                     tokio::time::sleep(waits.failed()).await;
                 }
             }
@@ -64,14 +67,17 @@ fn run(shared: Arc<Shared>, i: usize) -> BoxFuture<'static, ()> {
     .boxed()
 }
 
-fn note(shared: &Shared, i: usize, error: Error) {
+/// Notes what keeps a vault behind. Whether that is new.
+fn note(shared: &Shared, i: usize, error: Error) -> bool {
     let mut state = shared.state();
     let behind = state.standings.get_mut(i).and_then(|standing| standing.behind.as_mut());
-    let Some(behind) = behind else { return };
-    if behind.error.as_ref() != Some(&error) {
+    let Some(behind) = behind else { return false };
+    let new = behind.error.as_ref() != Some(&error);
+    if new {
         tracing::warn!(vault = shared.vault(i).url(), "this vault is still behind: {error}");
     }
     behind.error = Some(error);
+    new
 }
 
 /// Whether the vault is in step again. `false`: there is more to copy.

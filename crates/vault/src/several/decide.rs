@@ -115,7 +115,8 @@ pub(crate) fn differing(proofs: &[Option<Proof>], accused: &[Vec<bool>]) -> Vec<
     let some = |proof: Proof| (0..proofs.len()).any(|i| is(i, proof));
     let mut differs: Vec<bool> =
         (0..proofs.len()).map(|i| is(i, Proof::Other) && (some(Proof::Holds) || some(Proof::Unknown))).collect();
-    let accuses = |j: usize| if some(Proof::Holds) { is(j, Proof::Holds) } else { is(j, Proof::Unknown) || is(j, Proof::Other) };
+    let accuses =
+        |j: usize| if some(Proof::Holds) { is(j, Proof::Holds) } else { is(j, Proof::Unknown) || is(j, Proof::Other) };
     loop {
         let votes = |i: usize| {
             let by = |j: usize| accused.get(i).and_then(|by| by.get(j)).copied().unwrap_or(false);
@@ -297,11 +298,31 @@ mod tests {
             ("one was emptied, two swapped", some(&[Unknown, Other, Other]), vec![], [false, true, true]),
             ("a stranger in the second", some(&[Holds, Holds, Holds]), vec![(1, 0), (1, 2)], [false, true, false]),
             ("a stranger in the first", some(&[Holds, Holds, Holds]), vec![(0, 1), (0, 2)], [true, false, false]),
-            ("without a record", some(&[Unknown, Unknown, Unknown]), vec![(1, 0), (1, 2), (0, 1), (2, 1)], [false, true, false]),
-            ("two others without a record", some(&[Unknown, Unknown, Unknown]), vec![(0, 1), (0, 2), (1, 0), (2, 0)], [true, false, false]),
-            ("one that doesn't hold the newest accuses", some(&[Unknown, Holds, Holds]), vec![(1, 0), (2, 0)], [false, false, false]),
+            (
+                "without a record",
+                some(&[Unknown, Unknown, Unknown]),
+                vec![(1, 0), (1, 2), (0, 1), (2, 1)],
+                [false, true, false],
+            ),
+            (
+                "two others without a record",
+                some(&[Unknown, Unknown, Unknown]),
+                vec![(0, 1), (0, 2), (1, 0), (2, 0)],
+                [true, false, false],
+            ),
+            (
+                "one that doesn't hold the newest accuses",
+                some(&[Unknown, Holds, Holds]),
+                vec![(1, 0), (2, 0)],
+                [false, false, false],
+            ),
             ("the second is behind", vec![Some(Holds), None, Some(Holds)], vec![(0, 1)], [false, false, false]),
-            ("two against each other", vec![Some(Unknown), Some(Unknown), None], vec![(0, 1), (1, 0)], [false, true, false]),
+            (
+                "two against each other",
+                vec![Some(Unknown), Some(Unknown), None],
+                vec![(0, 1), (1, 0)],
+                [false, true, false],
+            ),
         ] {
             let mut table = vec![vec![false; 3]; 3];
             accused.into_iter().for_each(|(i, by): (usize, usize)| table[i][by] = true);

@@ -1,5 +1,6 @@
 //! Finds at a start which vaults differ: they hold what isn't of this database's history.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -10,8 +11,8 @@ use super::judge::{Question, Stranger};
 use super::members::Shared;
 use super::prints::{Held, Newest, held};
 use super::question::another;
-use super::record::Record;
-use crate::{Error, ObjectKey};
+use super::record::{self, Record};
+use crate::{Error, ObjectKey, Vault};
 
 /// How long one vault may take to show whether its objects belong to the history of another.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,7 +27,7 @@ pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Reco
         let leads = fact.seen.is_some() && (unrecorded || fact.recorded == Some(true));
         proofs.push(match leads {
             true => {
-                let (proof, error) = proof(shared, i, &newest, before).await;
+                let (proof, error) = proof_of(shared.vault(i), &newest, before).await;
                 errors[i] = error;
                 Some(proof)
             }
@@ -43,8 +44,8 @@ pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Reco
 }
 
 /// What a vault holds of the newest acknowledged objects.
-async fn proof(shared: &Shared, i: usize, newest: &Newest, before: Option<&Record>) -> (Proof, Option<Error>) {
-    let (vault, mut proof) = (shared.vault(i), Proof::Unknown);
+async fn proof_of(vault: &Vault, newest: &Newest, before: Option<&Record>) -> (Proof, Option<Error>) {
+    let mut proof = Proof::Unknown;
     let cut_off = |key: &ObjectKey| before.is_some_and(|before| before.unfinished.contains_key(key.as_str()));
     for (key, print) in newest.all().filter(|(key, _)| !cut_off(key)) {
         // A vault that doesn't answer now shows that at the next request.
@@ -68,7 +69,8 @@ async fn accused(
     let Some(judge) = &shared.judge else { return accused };
     for (i, fact) in facts.iter().enumerate().filter(|(i, _)| proofs[*i].is_some()) {
         for j in (0..facts.len()).filter(|j| *j != i && proofs[*j].is_some()) {
-            let names = fact.seen.as_ref().and_then(|seen| seen.odd.get(j)).map(super::decide::Odd::names).unwrap_or_default();
+            let names =
+                fact.seen.as_ref().and_then(|seen| seen.odd.get(j)).map(super::decide::Odd::names).unwrap_or_default();
             if names.is_empty() {
                 continue;
             }
@@ -96,4 +98,29 @@ async fn accused(
 /// The error of a vault with a stranger in it.
 pub(super) fn strange(shared: &Shared, i: usize, stranger: &Stranger) -> Error {
     Error::Differs { object: shared.vault(i).object(&stranger.key), cause: stranger.why.clone() }
+}
+
+/// What a vault shows of the history that a record names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Belongs {
+    /// It holds the newest acknowledged objects.
+    Yes,
+    /// It holds another object under the name of one.
+    No(Error),
+    /// It holds none of them, or there is no record.
+    Unknown,
+}
+
+/// Whether a vault holds what the record at `path` acknowledges. `vault` names objects as the first vault does.
+pub async fn belongs(path: &Path, vault: &Vault) -> Belongs {
+    let path = path.to_owned();
+    let Ok(Ok(Some(record))) = tokio::task::spawn_blocking(move || record::load(&path)).await else {
+        return Belongs::Unknown;
+    };
+    let newest = Newest::from_noted(&record.newest);
+    match proof_of(vault, &newest, Some(&record)).await {
+        (Proof::Holds, _) => Belongs::Yes,
+        (_, Some(error)) => Belongs::No(error),
+        (Proof::Other | Proof::Unknown, None) => Belongs::Unknown,
+    }
 }

@@ -47,13 +47,14 @@ use seawall_core::{Clock, Moment, Requests};
 use tokio::sync::OnceCell;
 
 use self::decide::{grace, is_trouble, representative};
+pub use self::differ::{Belongs, belongs};
 use self::fan::{Failed, fan_out};
 pub use self::judge::{Judge, Question, Stranger};
 pub use self::late::LateStore;
 use self::members::{Member, Shared, Work};
+pub use self::members::{MemberState, recorded};
 use self::prints::Print;
 use self::question::{question_all, question_leader};
-pub use self::members::{MemberState, recorded};
 use crate::counts::Operation;
 use crate::{
     Abilities, Body, Capabilities, Condition, Digest, Error, Lock, Meta, Multipart, ObjectKey, Page, Policy, Prefix,

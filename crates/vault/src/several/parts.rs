@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::StreamExt as _;
 use futures::future::join_all;
 use futures::stream::FuturesUnordered;
-use futures::StreamExt as _;
 use tokio::time::{Instant, sleep_until};
 
 use super::catch_up;

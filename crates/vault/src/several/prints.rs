@@ -155,9 +155,14 @@ mod tests {
         let key = |name: &str| ObjectKey::new(name).expect("a key");
         let print = |text: &'static str| Print::of_bytes(&Bytes::from_static(text.as_bytes()));
         let mut newest = Newest::default();
-        for (name, text) in
-            [("ltx/0/1", "a"), ("ltx/0/3", "b"), ("ltx/0/2", "c"), ("lock.json", "d"), ("seawall/holes/9", "e"), ("ltx/9/1", "f")]
-        {
+        for (name, text) in [
+            ("ltx/0/1", "a"),
+            ("ltx/0/3", "b"),
+            ("ltx/0/2", "c"),
+            ("lock.json", "d"),
+            ("seawall/holes/9", "e"),
+            ("ltx/9/1", "f"),
+        ] {
             newest.note(&key(name), print(text));
         }
         assert_eq!(newest.last(), Some((key("ltx/9/1"), print("f"))));

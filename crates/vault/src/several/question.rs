@@ -4,11 +4,17 @@
 //! objects under the same names. The newest acknowledged object shows it: each vault in step holds that one.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::fell_behind;
 use super::members::Shared;
 use super::prints::{Held, held};
 use crate::{Error, ObjectKey, Vault};
+
+/// How long the vaults may take to answer. One that is away shows that at the next request.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The error of a vault that holds another object under a name that this database's history has.
 pub(crate) fn another(vault: &Vault, key: &ObjectKey) -> Error {
@@ -21,6 +27,10 @@ pub(crate) fn another(vault: &Vault, key: &ObjectKey) -> Error {
 /// Why a vault in step isn't any more: it doesn't hold the newest acknowledged object, and another vault in step does. `None` also
 /// where that can't be told.
 pub(crate) async fn question(shared: &Shared, i: usize) -> Option<Error> {
+    timeout(PATIENCE, asked(shared, i)).await.ok().flatten()
+}
+
+async fn asked(shared: &Shared, i: usize) -> Option<Error> {
     let (key, print) = shared.state().newest.last()?;
     let vault = shared.vault(i);
     let error = match held(vault, &key, &print).await.ok()? {

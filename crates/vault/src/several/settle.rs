@@ -99,14 +99,25 @@ async fn level(shared: &Arc<Shared>, order: &[usize], key: &ObjectKey, unsettled
     let mut source = None;
     for (i, meta) in &answers {
         let Some(meta) = meta else { continue };
-        if unsettled.work == Work::Overwrite || is_ours(shared.vault(*i), key, unsettled).await? {
-            source = Some((*i, meta.clone()));
-            break;
+        let ours = match unsettled.work {
+            Work::Overwrite => Ok(true),
+            Work::Create | Work::Delete => is_ours(shared.vault(*i), key, unsettled).await,
+        };
+        match ours {
+            Ok(true) => {
+                source = Some((*i, meta.clone()));
+                break;
+            }
+            Ok(false) => {}
+            Err(error) => failed.push((*i, error)),
         }
     }
     // What another writer, or another database, has there is never spread.
-    let Some((source, meta)) = source else { return Ok(failed) };
-    for (i, there) in answers.into_iter().filter(|(i, _)| *i != source) {
+    let Some((source, meta)) = source else {
+        return if failed.len() < order.len() { Ok(failed) } else { Err(failed.remove(0).1) };
+    };
+    let known: Vec<usize> = failed.iter().map(|(i, _)| *i).collect();
+    for (i, there) in answers.into_iter().filter(|(i, _)| *i != source && !known.contains(i)) {
         let (from, to) = (shared.vault(source), shared.vault(i));
         let work = async {
             match (unsettled.work, there) {

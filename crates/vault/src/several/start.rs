@@ -121,7 +121,9 @@ async fn differs(leader: &Vault, member: &Vault) -> Result<Option<Error>, Error>
 async fn newest(shared: &Shared, leader: usize, before: Option<&Record>) {
     let Some(before) = before else { return };
     let (mut newest, vault) = (Newest::from_noted(&before.newest), shared.vault(leader));
-    for key in before.unfinished.keys().filter_map(|name| ObjectKey::new(name).ok()).filter(|key| telling(key).is_some()) {
+    for key in
+        before.unfinished.keys().filter_map(|name| ObjectKey::new(name).ok()).filter(|key| telling(key).is_some())
+    {
         let sample = async {
             let Some(meta) = vault.head(&key).await? else { return Ok(None) };
             sample_of(vault, &key, meta.size).await.map(Some)
