@@ -172,7 +172,15 @@ impl SeveralEngine {
     fn tell_behind(&self) {
         for state in self.vault.members().iter().filter(|state| !state.in_step) {
             let cause = state.error.as_ref().map(ToString::to_string).unwrap_or_default();
-            tracing::warn!(vault = state.url, "this vault is behind, and catches up when Seawall runs again: {cause}");
+            match &state.error {
+                Some(seawall_vault::Error::Differs { .. }) => {
+                    tracing::warn!(vault = state.url, "this vault is left alone until somebody looks at it: {cause}");
+                }
+                _ => tracing::warn!(
+                    vault = state.url,
+                    "this vault is behind, and catches up when Seawall runs again: {cause}"
+                ),
+            }
         }
     }
 }

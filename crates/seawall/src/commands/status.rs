@@ -245,7 +245,7 @@ fn line_of(name: &str, vault: &VaultStatus, now: Moment) -> String {
             format!("in step{leads}{}", left.unwrap_or_default())
         }
         Some(since) => {
-            let left = vault.objects_left.zip(vault.bytes_left);
+            let left = vault.objects_left.zip(vault.bytes_left).filter(|(objects, _)| *objects > 0);
             let left = left.map(|(objects, bytes)| format!(", lacks {objects} objects ({})", table::bytes(bytes)));
             let error = vault.error.as_ref().map(|error| format!(": error[{}]: {}", error.code, error.message));
             let differs = vault.error.as_ref().is_some_and(|error| error.code == "vault.differs");

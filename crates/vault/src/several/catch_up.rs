@@ -72,11 +72,19 @@ fn note(shared: &Shared, i: usize, error: Error) -> bool {
     let mut state = shared.state();
     let behind = state.standings.get_mut(i).and_then(|standing| standing.behind.as_mut());
     let Some(behind) = behind else { return false };
-    let new = behind.error.as_ref() != Some(&error);
-    if new {
-        tracing::warn!(vault = shared.vault(i).url(), "this vault is still behind: {error}");
+    let known = |error: &Option<Error>| matches!(error, Some(Error::Differs { .. }));
+    // The first object that showed it stays: each commit would name another one.
+    let new =
+        behind.error.as_ref() != Some(&error) && !(known(&behind.error) && matches!(error, Error::Differs { .. }));
+    let vault = shared.vault(i).url();
+    match &error {
+        _ if !new => {}
+        Error::Differs { .. } => tracing::error!(vault, code = "vault.differs", "this vault is left alone: {error}"),
+        _ => tracing::warn!(vault, "this vault is still behind: {error}"),
     }
-    behind.error = Some(error);
+    if new {
+        behind.error = Some(error);
+    }
     new
 }
 

@@ -241,8 +241,12 @@ impl Shared {
             None => {
                 standing.behind = Some(Behind::new(now, error.clone()));
                 drop(state);
+                let (vault, differs) = (self.vault(i).url(), matches!(error, Some(Error::Differs { .. })));
                 let cause = error.map(|error| error.to_string()).unwrap_or_default();
-                tracing::warn!(vault = self.vault(i).url(), "this vault is behind, and catches up by itself: {cause}");
+                match differs {
+                    true => tracing::error!(vault, code = "vault.differs", "this vault is left alone: {cause}"),
+                    false => tracing::warn!(vault, "this vault is behind, and catches up by itself: {cause}"),
+                }
                 true
             }
         }
