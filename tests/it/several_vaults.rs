@@ -1,4 +1,5 @@
-//! Several vaults for one database, encrypted, by the command line: each is away once, and each alone restores everything in the end.
+//! Several vaults for one database by the command line. Encrypted: each is away once, and each alone restores everything in the end. Plain:
+//! one is swapped, or gets objects that aren't of its history, and the others go on.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,22 @@ struct Scene {
     app: App,
 }
 
+const THREE: [&str; 3] = ["v1", "v2", "v3"];
+
 impl Scene {
+    /// A database with plain vaults of these names.
+    fn plain(names: &[&str]) -> Self {
+        let stand = Stand::folder(Random::from_env().seed());
+        let places: Vec<String> = names.iter().map(|name| stand.path(name).display().to_string()).collect();
+        let text = format!(
+            "socket: {{ path: s.sock }}\ndatabases:\n  - path: app.db\n    name: app\n    vaults: [{}]\n",
+            places.join(", ")
+        );
+        fs::write(stand.path("seawall.yml"), text).unwrap();
+        let app = stand.app();
+        Self { stand, app }
+    }
+
     fn new() -> Self {
         let stand = Stand::folder(Random::from_env().seed());
         let (secret, public) = seawall_vault::Identities::generate();
@@ -132,4 +148,191 @@ fn each_of_two_encrypted_vaults_is_away_once_and_has_everything_in_the_end() {
         let plain = scene.stand.seawall(&["restore", folder.to_str().unwrap(), "-o", "plain.db"]);
         assert_ne!(plain.code(), 0, "without the key: {plain}");
     }
+}
+
+/// The vault of another database, with more and newer objects than the scenes have.
+fn another() -> Scene {
+    let mut other = Scene::plain(&["vault"]);
+    let mut process = other.begin();
+    (0..9).for_each(|_| other.ship(&mut process));
+    process.stop().ok();
+    other
+}
+
+/// Copies every file of a folder; one that is there already stays.
+fn add(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, target) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        match path.is_dir() {
+            true => add(&path, &target),
+            false if !target.exists() => drop(fs::copy(&path, &target).unwrap()),
+            false => {}
+        }
+    }
+}
+
+/// Replaces all that is in a folder; the folder itself stays.
+fn swap(from: &Path, to: &Path) {
+    for entry in fs::read_dir(to).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+    }
+    add(from, to);
+}
+
+impl Scene {
+    /// Three vaults with a few commits, and the process that protects them.
+    fn three() -> (Self, Process) {
+        let mut scene = Self::plain(&THREE);
+        let mut process = scene.begin();
+        (0..3).for_each(|_| scene.ship(&mut process));
+        scene.until_in_step(3);
+        (scene, process)
+    }
+
+    /// Goes on with commits, and checks that one vault differs, that this is told at once, and that the others have everything.
+    fn goes_on_without(&mut self, bad: &str, process: &mut Process) {
+        (0..3).for_each(|_| self.ship(process));
+        let differs = |vault: &Value| vault["error"]["code"] == "vault.differs";
+        let vaults = wait::until("the vault to differ", wait::SOON * 4, || {
+            let vaults = self.vaults();
+            (vaults.iter().filter(|vault| differs(vault)).count() == 1).then_some(vaults)
+        });
+        for (vault, name) in vaults.iter().zip(THREE) {
+            assert_eq!(differs(vault), name == bad, "{vaults:#?}");
+            assert_eq!(vault["in_step"] == true, name != bad, "{vaults:#?}");
+        }
+        let status = self.stand.seawall(&["status", "--json"]).json();
+        let alarms = status[0]["alarms"].as_array().cloned().unwrap_or_default();
+        let told = alarms.iter().any(|alarm| alarm["code"] == "alarm.vault-differs" && alarm["severity"] == "critical");
+        assert!(told, "{status:#}");
+        self.good_vaults_hold_everything(bad);
+        let told = self.restored_plain(&["app", "--config", "seawall.yml"]);
+        assert!(told.contains("passed over"), "{told}");
+    }
+
+    fn good_vaults_hold_everything(&self, bad: &str) {
+        for name in THREE.into_iter().filter(|name| *name != bad) {
+            let folder = self.folder(name);
+            self.stand.seawall(&["verify", folder.to_str().unwrap()]).ok();
+            self.restored_plain(&[folder.to_str().unwrap()]);
+        }
+    }
+
+    fn restored_plain(&self, from: &[&str]) -> String {
+        let file = self.stand.new_file();
+        let output = self.stand.seawall(&[&["restore"], from, &["-o", file.to_str().unwrap()]].concat()).ok();
+        assert_eq!(model::check(&file, self.stand.seed), self.app.committed(), "{output}");
+        output.to_string()
+    }
+
+    /// All names in a vault with their sizes.
+    fn files(&self, name: &str) -> Vec<(PathBuf, u64)> {
+        fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
+            let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+            let each = |path: PathBuf| match path.is_dir() {
+                true => files(&path),
+                false => vec![(path.clone(), fs::metadata(&path).unwrap().len())],
+            };
+            entries.flat_map(each).collect()
+        }
+        let mut all = files(&self.folder(name));
+        all.sort();
+        all
+    }
+}
+
+#[test]
+fn objects_of_another_database_in_one_vault_never_get_into_the_others() {
+    let other = another();
+    let (mut scene, mut process) = Scene::three();
+    process.stop().ok();
+    add(&other.folder("vault"), &scene.folder("v2"));
+    let before = scene.files("v2");
+    let mut process = scene.begin();
+    scene.goes_on_without("v2", &mut process);
+    assert_eq!(scene.files("v2"), before, "nothing is written there");
+    // Somebody looked, and moved it away: it catches up by itself.
+    for entry in fs::read_dir(scene.folder("v2")).unwrap() {
+        fs::remove_dir_all(entry.unwrap().path()).unwrap();
+    }
+    process.stop().ok();
+    let mut process = scene.begin();
+    scene.ship(&mut process);
+    scene.until_in_step(3);
+    process.stop().ok();
+    scene.good_vaults_hold_everything("none");
+}
+
+#[test]
+fn junk_in_one_vault_never_gets_into_the_others() {
+    for bad in ["v1", "v2"] {
+        let (mut scene, mut process) = Scene::three();
+        process.stop().ok();
+        let log = scene.folder(bad).join("ltx/0");
+        fs::write(log.join("0000000000000003-0000000000000003.ltx"), [7; 100]).unwrap();
+        fs::write(log.join("0000000000000050-0000000000000050.ltx"), vec![8; 3 << 20]).unwrap();
+        let mut process = scene.begin();
+        scene.goes_on_without(bad, &mut process);
+        process.stop().ok();
+        for name in THREE.into_iter().filter(|name| *name != bad) {
+            assert!(!scene.folder(name).join("ltx/0/0000000000000050-0000000000000050.ltx").exists(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_vault_that_is_swapped_while_it_leads_is_left_alone() {
+    let other = another();
+    let (mut scene, mut process) = Scene::three();
+    swap(&other.folder("vault"), &scene.folder("v1"));
+    let before = scene.files("v1");
+    scene.goes_on_without("v1", &mut process);
+    assert_eq!(scene.files("v1"), before, "nothing is written there");
+    process.stop().ok();
+    // Also after a restart.
+    let mut process = scene.begin();
+    scene.goes_on_without("v1", &mut process);
+    process.stop().ok();
+}
+
+#[test]
+fn a_vault_that_was_swapped_never_leads_after_a_restart() {
+    let other = another();
+    for (bad, killed) in [("v2", false), ("v1", true)] {
+        let (mut scene, mut process) = Scene::three();
+        if killed {
+            process.kill_9()
+        } else {
+            drop(process.stop().ok())
+        }
+        swap(&other.folder("vault"), &scene.folder(bad));
+        let mut process = scene.begin();
+        scene.goes_on_without(bad, &mut process);
+        process.stop().ok();
+    }
+}
+
+/// No process runs, so no start has judged the vaults: the restore itself passes the bad ones over.
+#[test]
+fn a_restore_by_name_takes_a_vault_that_can_be_read_and_is_of_its_database() {
+    let other = another();
+    let (scene, mut process) = Scene::three();
+    process.stop().ok();
+    swap(&other.folder("vault"), &scene.folder("v1"));
+    fs::write(scene.folder("v2").join("ltx/0/0000000000000050-0000000000000050.ltx"), vec![8; 3 << 20]).unwrap();
+    let told = scene.restored_plain(&["app", "--config", "seawall.yml"]);
+    assert!(told.contains("v1") && told.contains("v2") && told.contains("from ") && told.contains("v3"), "{told}");
+    // Junk everywhere: each restores what came before it.
+    for name in ["v1", "v3"] {
+        swap(&scene.folder("v2"), &scene.folder(name));
+    }
+    let file = scene.stand.new_file();
+    let output = scene.stand.seawall(&["restore", "app", "--config", "seawall.yml", "-o", file.to_str().unwrap()]);
+    let alone = scene.stand.new_file();
+    let folder = scene.folder("v1");
+    let restored = scene.stand.seawall(&["restore", folder.to_str().unwrap(), "-o", alone.to_str().unwrap()]);
+    assert_eq!(output.code(), restored.code(), "{output}\n{restored}");
+    assert!(!output.to_string().contains("vault.all-away"), "{output}");
 }

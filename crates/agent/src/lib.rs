@@ -46,8 +46,8 @@ pub use seawall_engines::proofs::{
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};
 pub use seawall_engines::{
-    Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Operation, Part, Protected, alarms, ask,
-    cost, read_state_dir, read_status, read_when, state_folder,
+    Choice, Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Operation, Part, Protected, alarms,
+    ask, cost, read_state_dir, read_status, read_when, state_folder,
 };
 pub use seawall_vault::{Environment, VaultUrl};
 pub use services::resources::files_needed;

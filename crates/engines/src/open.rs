@@ -345,7 +345,7 @@ impl Opener {
         Ok(several::open(self, database, self.next_policy(access), self.protects).await)
     }
 
-    fn access_of(&self, database: &DatabaseConfig) -> Result<Access, Failure> {
+    pub(crate) fn access_of(&self, database: &DatabaseConfig) -> Result<Access, Failure> {
         self.owner_keys.of(database.encryption.as_ref(), database.keys(&self.environment))
     }
 
@@ -362,7 +362,7 @@ impl Opener {
     }
 
     /// Retries of many vaults must not come in step.
-    fn next_policy(&self, access: Access) -> Policy {
+    pub(crate) fn next_policy(&self, access: Access) -> Policy {
         let nth = self.opened.fetch_add(1, Ordering::Relaxed);
         let seed = self.policy.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Policy { seed, access, ..self.policy.clone() }

@@ -3,6 +3,7 @@
 //! The vaults are one store (`seawall_vault::several`), so engines see one vault. [`SeveralEngine`] stands around the engine:
 //! it adds the vaults to its status, and runs the upkeep of vaults with a retention of their own.
 
+use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use seawall_core::{
 };
 use seawall_sqlite::Upkeep;
 use seawall_vault::several::renamed::RenamedStore;
-use seawall_vault::several::{self, LateStore, MemberState, Place, Settings, SeveralStore};
+use seawall_vault::several::{self, Belongs, LateStore, MemberState, Place, Settings, SeveralStore};
 use seawall_vault::{Policy, Scheme, Store, Vault, VaultUrl};
 
 use crate::database::{DatabaseConfig, EngineConfig};
@@ -54,7 +55,11 @@ pub(crate) async fn open(opener: &Opener, database: &DatabaseConfig, policy: Pol
         keeps,
     };
     let places = all.into_iter().zip(stores).map(place).collect();
-    let settings = Settings { record: record(opener, database), notes: protects, clock: Arc::new(SystemClock) };
+    let judge = match &database.engine {
+        EngineConfig::Sqlite(_) => Some(seawall_sqlite::judge()),
+        EngineConfig::Lmdb(_) | EngineConfig::Server(_) => None,
+    };
+    let settings = Settings { record: record(opener, database), notes: protects, clock: Arc::new(SystemClock), judge };
     SeveralStore::vault(places, policy, settings)
 }
 
@@ -167,7 +172,15 @@ impl SeveralEngine {
     fn tell_behind(&self) {
         for state in self.vault.members().iter().filter(|state| !state.in_step) {
             let cause = state.error.as_ref().map(ToString::to_string).unwrap_or_default();
-            tracing::warn!(vault = state.url, "this vault is behind, and catches up when Seawall runs again: {cause}");
+            match &state.error {
+                Some(seawall_vault::Error::Differs { .. }) => {
+                    tracing::warn!(vault = state.url, "this vault is left alone until somebody looks at it: {cause}");
+                }
+                _ => tracing::warn!(
+                    vault = state.url,
+                    "this vault is behind, and catches up when Seawall runs again: {cause}"
+                ),
+            }
         }
     }
 }
@@ -235,8 +248,24 @@ impl Protect for SeveralEngine {
 pub struct Choice {
     /// The database with that vault alone.
     pub database: DatabaseConfig,
-    /// The vaults that could not be reached.
+    /// The vaults that could not be reached or read, and those that hold another history.
     pub away: Vec<Failure>,
+    /// The database with each other vault alone that may have what is asked for, the best one first.
+    pub others: Vec<DatabaseConfig>,
+}
+
+impl Choice {
+    /// The next vault, if what this one holds can't be read: the failure says so. An answer about the database stays one.
+    #[must_use]
+    pub fn next(mut self, failure: &Failure) -> Option<Self> {
+        let unread = matches!(failure.kind, Kind::Corrupt | Kind::Unavailable) && !self.others.is_empty();
+        if !unread {
+            return None;
+        }
+        self.away.push(failure.clone());
+        self.database = self.others.remove(0);
+        Some(self)
+    }
 }
 
 impl Opener {
@@ -247,7 +276,7 @@ impl Opener {
     pub async fn newest(&self, database: &DatabaseConfig, when: &When) -> Result<Choice, Failure> {
         let all = database.each();
         if all.len() == 1 {
-            return Ok(Choice { database: database.clone(), away: Vec::new() });
+            return Ok(Choice { database: database.clone(), away: Vec::new(), others: Vec::new() });
         }
         let spans = |one: DatabaseConfig| async move {
             let look = async { self.database(&one).await?.history().timeline().await };
@@ -258,15 +287,66 @@ impl Opener {
                 Err(_) => Err(late(&one)),
             }
         };
+        let strangers = self.strangers(database, &all).await;
         let seen = join_all(all.iter().cloned().map(spans)).await;
-        let (mut ends, mut away) = (Vec::new(), Vec::new());
-        for one in seen {
+        let (mut ends, mut away, mut unread) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, (one, stranger)) in seen.into_iter().zip(strangers).enumerate() {
+            let one = stranger.map_or(one, Err);
+            if one.as_ref().is_err_and(|failure| failure.kind == Kind::Corrupt) {
+                unread.push(i);
+            }
             ends.push(one.map_err(|failure| away.push(failure)).ok());
         }
-        match choose(&ends, when).and_then(|i| all.into_iter().nth(i)) {
-            Some(database) => Ok(Choice { database, away }),
+        // A vault whose history can't be told may still restore what is asked for.
+        let mut order = ranked(&ends, when).into_iter().chain(unread).filter_map(|i| all.get(i).cloned());
+        match order.next() {
+            Some(database) => Ok(Choice { others: order.collect(), database, away }),
             None => Err(all_away(database, &away)),
         }
+    }
+
+    /// Does work with the vault whose newest point is the newest, and with the next one if that vault can't be read. Returns the
+    /// vaults that were passed over.
+    ///
+    /// # Errors
+    /// Those of the work with the last vault.
+    pub async fn with_newest<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        database: &DatabaseConfig,
+        when: &When,
+        work: impl Fn(DatabaseConfig) -> F,
+    ) -> Result<(Choice, T), Failure> {
+        let mut choice = self.newest(database, when).await?;
+        loop {
+            match work(choice.database.clone()).await {
+                Ok(done) => return Ok((choice, done)),
+                Err(failure) => choice = choice.next(&failure).ok_or(failure)?,
+            }
+        }
+    }
+
+    /// For each vault the failure if it holds another history than the record on this machine names, and another vault doesn't.
+    async fn strangers(&self, database: &DatabaseConfig, all: &[DatabaseConfig]) -> Vec<Option<Failure>> {
+        let Some(record) = record(self, database) else { return all.iter().map(|_| None).collect() };
+        let look = |one: DatabaseConfig| {
+            let record = record.clone();
+            async move {
+                let Ok(access) = self.access_of(&one) else { return Belongs::Unknown };
+                let (url, policy) = (&one.vault, self.next_policy(access));
+                let store = LateStore::open(url, &self.environment, &policy).await;
+                let vault = Vault::new(named_as(&one.engine, database.vault.scheme(), url.scheme(), store), policy);
+                let looked = tokio::time::timeout(PATIENCE, several::belongs(&record, &vault)).await;
+                looked.unwrap_or(Belongs::Unknown)
+            }
+        };
+        let belong = join_all(all.iter().cloned().map(look)).await;
+        // If no vault holds what the record names, the record may be the older one.
+        let any = belong.contains(&Belongs::Yes);
+        let failure = |belongs| match belongs {
+            Belongs::No(error) if any => Some(Failure::from(error)),
+            Belongs::No(_) | Belongs::Yes | Belongs::Unknown => None,
+        };
+        belong.into_iter().map(failure).collect()
     }
 }
 
@@ -287,8 +367,8 @@ fn all_away(database: &DatabaseConfig, away: &[Failure]) -> Failure {
     )
 }
 
-/// The number of the vault to restore from. Each has the ends of its spans; `None` for one that is away.
-fn choose(vaults: &[Option<Vec<(Point, Point)>>], when: &When) -> Option<usize> {
+/// The numbers of the vaults to restore from, the best one first. Each has the ends of its spans; `None` for one that is away.
+fn ranked(vaults: &[Option<Vec<(Point, Point)>>], when: &When) -> Vec<usize> {
     let reached = |i: &usize| vaults.get(*i).is_some_and(Option::is_some);
     let spans = |i: usize| vaults.get(i).and_then(Option::as_ref).into_iter().flatten();
     let newest = |i: usize| -> Option<Moment> {
@@ -303,14 +383,10 @@ fn choose(vaults: &[Option<Vec<(Point, Point)>>], when: &When) -> Option<usize> 
                 .map(|(_, to)| to.moment),
         }
     };
-    let mut best: Option<(usize, Option<Moment>)> = None;
-    for i in (0..vaults.len()).filter(reached) {
-        // Of equal ones the first of the configuration.
-        if best.is_none_or(|(_, moment)| newest(i) > moment) {
-            best = Some((i, newest(i)));
-        }
-    }
-    best.map(|(i, _)| i)
+    let mut order: Vec<usize> = (0..vaults.len()).filter(reached).collect();
+    // Of equal ones the first of the configuration.
+    order.sort_by_key(|i| std::cmp::Reverse(newest(*i)));
+    order
 }
 
 #[cfg(test)]
@@ -339,7 +415,7 @@ mod tests {
             (vec![to(&[(6, 9)]), to(&[(1, 3), (6, 8)])], exactly(2), Some(1)),
             (vec![to(&[(6, 9)]), to(&[(6, 8)])], exactly(7), Some(0)),
         ] {
-            assert_eq!(choose(&vaults, &when), expected, "{vaults:?} {when:?}");
+            assert_eq!(ranked(&vaults, &when).first().copied(), expected, "{vaults:?} {when:?}");
         }
     }
 }

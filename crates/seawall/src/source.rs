@@ -1,10 +1,11 @@
 //! Resolves `VAULT|NAME|PATH` on a command line.
 
+use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
 use seawall_agent::config::{Config, DatabaseConfig, read_place};
-use seawall_agent::{Keep, Opener, Operation, VaultUrl, read_when};
+use seawall_agent::{Choice, Keep, Opener, Operation, VaultUrl, read_when};
 use seawall_core::{Clock as _, Engine, Failure, Kind, Moment, SystemClock, When};
 use seawall_vault::Vault;
 
@@ -84,20 +85,23 @@ impl Source {
             return Ok((Self::Database(database), String::new()));
         }
         let choice = opener.newest(&database, when).await?;
-        let mut told: String = choice
-            .away
-            .iter()
-            .map(|failure| format!("{}: not looked at: {}\n", failure.object, failure.cause))
-            .collect();
-        told += &format!("from {}\n", choice.database.vault);
-        Ok((Self::Database(Box::new(choice.database)), told))
+        Ok((Self::Database(Box::new(choice.database.clone())), told(&choice)))
     }
 
-    /// Opens the vault to restore from, as [`Source::newest`] finds it.
-    pub(crate) async fn open_newest(&self, opener: &Opener, when: &When) -> Result<Arc<dyn Engine>, Failure> {
+    /// Does work with the vault that [`Source::newest`] finds, and with the next one if that vault can't be read.
+    pub(crate) async fn with_newest<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        opener: &Opener,
+        when: &When,
+        work: impl Fn(Self) -> F,
+    ) -> Result<(String, T), Failure> {
         match self {
-            Self::Database(database) => opener.database(&opener.newest(database, when).await?.database).await,
-            Self::Vault(_) => self.open(opener).await,
+            Self::Database(database) if !database.beside.is_empty() => {
+                let one = |database| work(Self::Database(Box::new(database)));
+                let (choice, done) = opener.with_newest(database, when, one).await?;
+                Ok((told(&choice), done))
+            }
+            Self::Database(_) | Self::Vault(_) => Ok((String::new(), work(self.clone()).await?)),
         }
     }
 
@@ -169,6 +173,12 @@ fn decide(text: &str, is_vault: bool, config: Option<&Config>, edge: &Edge) -> R
         ),
     };
     Err(Failure::new(Kind::NotFound, "command.unknown-source", text, cause, next))
+}
+
+/// Which of several vaults was taken, and which were passed over.
+fn told(choice: &Choice) -> String {
+    let away = choice.away.iter().map(|failure| format!("{}: passed over: {}\n", failure.object, failure.cause));
+    away.chain([format!("from {}\n", choice.database.vault)]).collect()
 }
 
 #[cfg(test)]

@@ -47,8 +47,8 @@ mod upkeep;
 use before05::{generations, legacy};
 use follow::{bridge, mark, standby};
 use history::{
-    belonging, catalog, digests, doubts, headers, heads, holes, identity, layout, listing, marks, plan, resume, survey,
-    together, upload,
+    belonging, catalog, digests, doubts, headers, heads, holes, identity, layout, listing, marks, plan, resume,
+    strangers, survey, together, upload,
 };
 use live::{
     checkpoint, connection, continuity, files, grip, handover, header, hold, names, reader, source, standing,
@@ -71,4 +71,5 @@ pub use lock::is_held as is_protected;
 pub use options::{LevelPolicy, Options, Retention, Upkeep, World};
 pub use seawall_host::Watcher;
 pub use state::{default_state_dir, read_state, was_protected};
+pub use strangers::judge;
 pub use turns::Turns;

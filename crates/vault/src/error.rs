@@ -58,6 +58,15 @@ pub enum Error {
         /// The object.
         object: String,
     },
+    /// One of several vaults holds something that isn't of this database's history. Nothing is written there, and nothing is
+    /// copied from there.
+    #[error("{object}: {cause}")]
+    Differs {
+        /// The object.
+        object: String,
+        /// What shows it.
+        cause: String,
+    },
     /// A compare-and-swap found another version than the expected one (I9).
     #[error("{object}: the object is not the expected version any more")]
     Precondition {
@@ -235,6 +244,7 @@ impl Error {
             | Self::Vanished { object, .. }
             | Self::Replaced { object, .. }
             | Self::AlreadyExists { object }
+            | Self::Differs { object, .. }
             | Self::Precondition { object }
             | Self::Denied { object, .. }
             | Self::HostKey { object, .. }
@@ -294,6 +304,12 @@ impl From<Error> for Failure {
                 "vault.exists",
                 "the object exists already, with other content: another writer uses this place".to_owned(),
                 "stop the other writer, or give this database a place of its own".to_owned(),
+            ),
+            Error::Differs { cause, .. } => (
+                Kind::Conflict,
+                "vault.differs",
+                format!("{cause}; nothing is written to this vault, and nothing is copied from it"),
+                "look at the vault: put its own folder back, or move what is there away. Then it catches up by itself".to_owned(),
             ),
             Error::Precondition { .. } => (
                 Kind::Conflict,

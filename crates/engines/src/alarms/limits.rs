@@ -7,7 +7,7 @@ use seawall_config::{Fields, Location};
 use seawall_core::{Severity, parse_duration};
 
 /// Every alarm, with its key in a configuration.
-pub const CODES: [&str; 18] = [
+pub const CODES: [&str; 19] = [
     "alarm.backup-overdue",
     "alarm.chain",
     "alarm.clock",
@@ -25,6 +25,7 @@ pub const CODES: [&str; 18] = [
     "alarm.stopped",
     "alarm.unsafe",
     "alarm.vault-behind",
+    "alarm.vault-differs",
     "alarm.vault-weak",
 ];
 

@@ -11,7 +11,7 @@ mod tests;
 
 use std::time::Duration;
 
-use seawall_core::{Alarm, LastError, Moment, Phase, RENEWED_LOCKS, Severity, Status};
+use seawall_core::{Alarm, LastError, Moment, Phase, RENEWED_LOCKS, Severity, Status, VaultStatus};
 
 pub use self::limits::Limits;
 pub use self::local::{Judged, Local, Place, judged};
@@ -234,7 +234,17 @@ fn of_credentials(status: &Status, limits: &Limits, now: Moment) -> Option<Alarm
 /// Whether each vault is in step, and can what a vault should.
 fn of_vaults<'a>(status: &'a Status, limits: &'a Limits) -> impl Iterator<Item = Alarm> + 'a {
     let is_behind = |lag_ms: u64| limits.vault_behind.is_some_and(|limit| Duration::from_millis(lag_ms) > limit);
-    let mut behind = status.vaults.iter().filter(move |vault| is_behind(vault.lag_ms));
+    let is_strange = |vault: &VaultStatus| vault.error.as_ref().is_some_and(|error| error.code == "vault.differs");
+    let mut strange = status.vaults.iter().filter(move |vault| is_strange(vault));
+    let strange = strange.next().map(|vault| {
+        let more = strange.count();
+        let more = if more > 0 { format!(" ({more} more vaults differ)") } else { String::new() };
+        let (cause, next) =
+            vault.error.as_ref().map(|error| (error.message.clone(), error.next.clone())).unwrap_or_default();
+        let cause = format!("the vault {} differs from the others: {cause}{more}", vault.url);
+        alarm("alarm.vault-differs", Severity::Critical, cause, next, vault.behind_since.unwrap_or(status.at))
+    });
+    let mut behind = status.vaults.iter().filter(move |vault| is_behind(vault.lag_ms) && !is_strange(vault));
     let behind = behind.next().map(|vault| {
         let more = behind.count();
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
@@ -254,7 +264,7 @@ fn of_vaults<'a>(status: &'a Status, limits: &'a Limits) -> impl Iterator<Item =
             "use a bucket with Object Lock and credentials with s3:PutObjectRetention, or remove object-lock-keep";
         alarm("alarm.locks-not-renewed", Severity::Critical, limit.effect.clone(), next, status.at)
     });
-    behind.into_iter().chain(weak).chain(not_renewed)
+    strange.into_iter().chain(behind).chain(weak).chain(not_renewed)
 }
 
 /// Whether the disk of the state directory has room. A full one is told by its error.

@@ -101,6 +101,11 @@ fn what_each_status_means() {
             &plain,
             Some(("alarm.vault-behind", Warning)),
         ),
+        (
+            Status { vaults: vec![VaultStatus { error: error("vault.differs", 1), ..vault(1) }], ..at(Protecting) },
+            &plain,
+            Some(("alarm.vault-differs", Critical)),
+        ),
         (Status { limits: lacks("stamps"), ..at(Protecting) }, &plain, None),
         (Status { limits: lacks("create-only"), ..at(Protecting) }, &plain, Some(("alarm.vault-weak", Warning))),
         (

@@ -51,9 +51,11 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
         return Ok(rolled_back(&done));
     }
     let work = async {
-        let (source, told) = source.clone().newest(&opener, &request.when).await?;
-        let engine = source.open(&opener).await?;
-        Ok::<_, Failure>((told, ask::files(&*engine)?.restore(&request, progress).await?))
+        let restored = |source: Source| {
+            let (opener, request, progress) = (&opener, &request, progress.clone());
+            async move { ask::files(&*source.open(opener).await?)?.restore(request, progress).await }
+        };
+        source.with_newest(&opener, &request.when, restored).await
     };
     let (told, restored) = runtime::run(between(&source, &request, work))?;
     Ok(Output::done(told + &render(&restored), &document(&restored)))

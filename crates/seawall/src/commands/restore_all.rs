@@ -150,8 +150,11 @@ async fn restore(item: &Item, request: &RestoreRequest, if_missing: bool, opener
         if let Some(folder) = item.output.parent().filter(|_| !request.dry_run) {
             std::fs::create_dir_all(folder).map_err(|error| no_folder(folder, &error))?;
         }
-        let engine = item.source.open_newest(opener, &request.when).await?;
-        ask::files(&*engine)?.restore(&request, std::sync::Arc::new(NoProgress)).await
+        let restored = |source: crate::source::Source| {
+            let request = &request;
+            async move { ask::files(&*source.open(opener).await?)?.restore(request, std::sync::Arc::new(NoProgress)).await }
+        };
+        item.source.with_newest(opener, &request.when, restored).await.map(|(_, restored)| restored)
     };
     match work.await {
         Ok(restored) => Done::Restored(restored),

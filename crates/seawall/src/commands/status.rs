@@ -239,14 +239,18 @@ fn line_of(name: &str, vault: &VaultStatus, now: Moment) -> String {
         None => {
             let leads = if vault.leads { ", leads" } else { "" };
             let left = vault.objects_left.filter(|objects| *objects > 0);
-            let left = left.map(|objects| format!(", but for {objects} objects that no key of this host opens"));
+            let left = left.map(|objects| {
+                format!(", but for {objects} objects that can't be read, or don't belong to its history")
+            });
             format!("in step{leads}{}", left.unwrap_or_default())
         }
         Some(since) => {
-            let left = vault.objects_left.zip(vault.bytes_left);
+            let left = vault.objects_left.zip(vault.bytes_left).filter(|(objects, _)| *objects > 0);
             let left = left.map(|(objects, bytes)| format!(", lacks {objects} objects ({})", table::bytes(bytes)));
             let error = vault.error.as_ref().map(|error| format!(": error[{}]: {}", error.code, error.message));
-            let behind = format!("behind since {}", table::ago(since, now));
+            let differs = vault.error.as_ref().is_some_and(|error| error.code == "vault.differs");
+            let stands = if differs { "differs, left alone since" } else { "behind since" };
+            let behind = format!("{stands} {}", table::ago(since, now));
             behind + &left.unwrap_or_default() + &error.unwrap_or_default()
         }
     };

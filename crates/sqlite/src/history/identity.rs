@@ -17,7 +17,7 @@ use crate::layout::Level;
 /// Identity of one unbroken history. Never zero: zero in a header means that another program wrote it.
 ///
 /// Its text form is 16 hex digits, in JSON too: readers that take numbers for doubles would round it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(crate) struct Lineage(u64);
 

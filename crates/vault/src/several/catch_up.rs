@@ -13,7 +13,11 @@ use tokio::time::timeout;
 
 use super::compare;
 use super::decide::{Clash, clash, is_trouble};
+use super::differ::strange;
+use super::judge::{Question, Stranger};
 use super::members::Shared;
+use super::prints::{Held, held, telling};
+use super::question::another;
 use super::settle::overwrite;
 use super::transfer::{self, Copied, digest_of};
 use crate::{Error, Fault, ObjectKey, Vault};
@@ -51,7 +55,10 @@ fn run(shared: Arc<Shared>, i: usize) -> BoxFuture<'static, ()> {
                 }
                 Ok(false) => waits.worked(),
                 Err(error) => {
-                    note(&shared, i, error);
+                    let differs = matches!(error, Error::Differs { .. });
+                    if note(&shared, i, error) && differs {
+                        shared.save().await;
+                    }
                     tokio::time::sleep(waits.failed()).await;
                 }
             }
@@ -60,14 +67,25 @@ fn run(shared: Arc<Shared>, i: usize) -> BoxFuture<'static, ()> {
     .boxed()
 }
 
-fn note(shared: &Shared, i: usize, error: Error) {
+/// Notes what keeps a vault behind. Whether that is new.
+fn note(shared: &Shared, i: usize, error: Error) -> bool {
     let mut state = shared.state();
     let behind = state.standings.get_mut(i).and_then(|standing| standing.behind.as_mut());
-    let Some(behind) = behind else { return };
-    if behind.error.as_ref() != Some(&error) {
-        tracing::warn!(vault = shared.vault(i).url(), "this vault is still behind: {error}");
+    let Some(behind) = behind else { return false };
+    let known = |error: &Option<Error>| matches!(error, Some(Error::Differs { .. }));
+    // The first object that showed it stays: each commit would name another one.
+    let new =
+        behind.error.as_ref() != Some(&error) && !(known(&behind.error) && matches!(error, Error::Differs { .. }));
+    let vault = shared.vault(i).url();
+    match &error {
+        _ if !new => {}
+        Error::Differs { .. } => tracing::error!(vault, code = "vault.differs", "this vault is left alone: {error}"),
+        _ => tracing::warn!(vault, "this vault is still behind: {error}"),
     }
-    behind.error = Some(error);
+    if new {
+        behind.error = Some(error);
+    }
+    new
 }
 
 /// Whether the vault is in step again. `false`: there is more to copy.
@@ -79,20 +97,16 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
     let (from, to) = (shared.vault(leader), shared.vault(i));
     to.enter().await?;
     super::probe(shared, i).await?;
-    let deleted = apply_deletions(shared, i).await?;
     if let Some(behind) = shared.state().standings.get_mut(i).and_then(|standing| standing.behind.as_mut()) {
         behind.recent.clear();
         behind.complete = true;
     }
     let missing = compare::missing(from, to).await?;
     note_lack(shared, i, missing.objects, missing.bytes);
-    let unknown = unknown(shared, i, &missing.extra).await?;
     let cut_off = cut_off(shared, i);
-    let mut telling = missing.telling();
-    telling.retain(|key| !cut_off.contains(key) && !shared.state().overwritten.contains(key));
-    if let Some(key) = compare::parted(from, to, &telling).await? {
-        return Err(Error::AlreadyExists { object: to.object(&key) });
-    }
+    // Nothing is changed in a vault that holds what isn't of this history.
+    inspect(shared, leader, i, &missing, &cut_off).await?;
+    let deleted = apply_deletions(shared, i).await?;
     // Another write may have the size of one that was cut off.
     for key in &cut_off {
         let brought = bring(shared, leader, i, key).await;
@@ -111,7 +125,16 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
         bring(shared, leader, i, &entry.key).await?;
     }
     let (mut sealed, mut refused) = ((0, 0), None);
+    let mut strange = (0, 0);
     for entry in &missing.entries {
+        if let Some(stranger) = misfit(shared, leader, i, &entry.key).await? {
+            strange = (strange.0 + 1, strange.1 + entry.size);
+            if strange.0 == 1 {
+                let object = from.object(&stranger.key);
+                tracing::error!(object, vault = to.url(), "this object isn't copied to the vault: {}", stranger.why);
+            }
+            continue;
+        }
         match bring(shared, leader, i, &entry.key).await {
             // The host's keys opened it once. What was written since then is worth more than waiting for the owner's.
             Err(error) if is_sealed(&error, from, &entry.key) => {
@@ -126,21 +149,77 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
         note_lack(shared, i, objects, bytes);
     }
     overwritten(shared, leader, i).await?;
-    if missing.entries.len() as u64 > sealed.0 || deleted {
+    let left = (sealed.0 + strange.0, sealed.1 + strange.1);
+    if missing.entries.len() as u64 > left.0 || deleted {
         return Ok(false);
     }
     // More is missing than one comparison collects.
-    if let Some(error) = refused.filter(|_| missing.objects > sealed.0) {
+    if let Some(error) = refused.filter(|_| missing.objects > left.0) {
         return Err(error);
     }
-    note_sealed(shared, i, sealed);
-    if let Some(key) = unknown {
-        return Err(Error::AlreadyExists { object: to.object(&key) });
-    }
+    note_sealed(shared, i, sealed, left);
     match timeout(ALONE, rejoin(shared, leader, i)).await {
         Ok(rejoined) => rejoined,
         // The next attempt comes after a wait, so that writes are held up for a few seconds at most now and then.
         Err(_) => Err(Error::Timeout { object: to.url().to_owned(), after: ALONE }),
+    }
+}
+
+/// Looks for what isn't of this database's history in the vault.
+async fn inspect(
+    shared: &Shared,
+    leader: usize,
+    i: usize,
+    missing: &compare::Missing,
+    cut_off: &[ObjectKey],
+) -> Result<(), Error> {
+    let (from, to) = (shared.vault(leader), shared.vault(i));
+    let fixed = |key: &ObjectKey| !cut_off.contains(key) && !shared.state().overwritten.contains(key);
+    let noted: Vec<_> = {
+        let state = shared.state();
+        state.newest.all().map(|(key, print)| (key.clone(), print.clone())).collect()
+    };
+    for (key, print) in noted.iter().filter(|(key, _)| fixed(key)) {
+        if held(to, key, print).await? == Held::Other {
+            return Err(another(to, key));
+        }
+    }
+    if let Some(entry) = missing.differing.iter().find(|entry| telling(&entry.key).is_some() && fixed(&entry.key)) {
+        return Err(another(to, &entry.key));
+    }
+    let mut telling_names = missing.telling();
+    telling_names.retain(fixed);
+    if let Some(key) = compare::parted(from, to, &telling_names).await? {
+        return Err(another(to, &key));
+    }
+    let deleted = |key: &ObjectKey| {
+        let state = shared.state();
+        let behind = state.standings.get(i).and_then(|standing| standing.behind.as_ref());
+        behind.is_some_and(|behind| behind.deleted.contains(key))
+    };
+    let names: Vec<ObjectKey> =
+        missing.extra.iter().filter(|key| telling(key).is_some() && fixed(key) && !deleted(key)).cloned().collect();
+    if let Some(judge) = shared.judge.as_ref().filter(|_| !names.is_empty()) {
+        let question = Question { suspect: to, names: &names, sound: from, recorded: true, older_stay: true };
+        if let Some(stranger) = judge.stranger(question).await? {
+            return Err(strange(shared, i, &stranger));
+        }
+    }
+    let extra: Vec<ObjectKey> = missing.extra.iter().filter(|key| !deleted(key)).cloned().collect();
+    match unknown(shared, i, &extra).await? {
+        Some(key) => Err(Error::Differs {
+            object: to.object(&key),
+            cause: "it is newer than everything that this process acknowledged, and no other vault has it".to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Whether an object of the leading vault may not be copied.
+async fn misfit(shared: &Shared, leader: usize, i: usize, key: &ObjectKey) -> Result<Option<Stranger>, Error> {
+    match shared.judge.as_ref().filter(|_| telling(key).is_some()) {
+        Some(judge) => judge.misfit(shared.vault(leader), shared.vault(i), key).await,
+        None => Ok(None),
     }
 }
 
@@ -151,13 +230,11 @@ fn note_lack(shared: &Shared, i: usize, objects: u64, bytes: u64) {
 }
 
 /// Notes what the vault will lack although it is in step, and says so once.
-fn note_sealed(shared: &Shared, i: usize, (objects, bytes): (u64, u64)) {
+fn note_sealed(shared: &Shared, i: usize, (objects, bytes): (u64, u64), left: (u64, u64)) {
     let mut state = shared.state();
     let Some(standing) = state.standings.get_mut(i) else { return };
-    let told = standing.sealed.replace((objects, bytes));
-    if objects == 0 {
-        standing.sealed = None;
-    } else if told != Some((objects, bytes)) {
+    let told = std::mem::replace(&mut standing.sealed, Some(left).filter(|(objects, _)| *objects > 0));
+    if objects > 0 && told != Some(left) {
         tracing::warn!(
             vault = shared.vault(i).url(),
             objects,
@@ -222,12 +299,12 @@ async fn bring(shared: &Shared, leader: usize, i: usize, key: &ObjectKey) -> Res
         None => false,
     };
     match clash(unfinished, overwritten) {
-        Clash::Report => Err(Error::AlreadyExists { object: to.object(key) }),
+        Clash::Report => Err(another(to, key)),
         Clash::Replace if overwritten => overwrite(shared, leader, i, key).await,
         Clash::Replace => {
             to.delete(std::slice::from_ref(key)).await?;
             match transfer::copy(from, to, key).await? {
-                Copied::Differs => Err(Error::AlreadyExists { object: to.object(key) }),
+                Copied::Differs => Err(another(to, key)),
                 Copied::Fresh(_) | Copied::There(_) | Copied::Gone => Ok(()),
             }
         }
@@ -243,11 +320,11 @@ async fn overwritten(shared: &Shared, leader: usize, i: usize) -> Result<(), Err
     Ok(())
 }
 
-/// Deletes names that only this vault has and that are unfinished writes of ours. Returns the first of the others that
-/// is newer than everything of the leading vault in its folder: another writer's, or a history that went on without the
-/// others. Older ones are what was deleted elsewhere, and stay.
+/// Deletes names that only this vault has and that are unfinished writes of ours, once nothing else is wrong with it. Returns the
+/// first of the others that is newer than everything of the leading vault in its folder: another writer's, or a history that went
+/// on without the others. Older ones are what was deleted elsewhere, and stay.
 async fn unknown(shared: &Shared, i: usize, extra: &[ObjectKey]) -> Result<Option<ObjectKey>, Error> {
-    let (to, mut unknown) = (shared.vault(i), None);
+    let (to, mut unknown, mut ours) = (shared.vault(i), None, Vec::new());
     for key in extra {
         let digest = {
             let state = shared.state();
@@ -257,12 +334,15 @@ async fn unknown(shared: &Shared, i: usize, extra: &[ObjectKey]) -> Result<Optio
         if let Some(digest) = digest
             && digest_of(to, key).await? == digest
         {
-            to.delete(std::slice::from_ref(key)).await?;
+            ours.push(key.clone());
             continue;
         }
         if unknown.is_none() && is_newer(shared, key).await? {
             unknown = Some(key.clone());
         }
+    }
+    if unknown.is_none() && !ours.is_empty() {
+        to.delete(&ours).await?;
     }
     Ok(unknown)
 }

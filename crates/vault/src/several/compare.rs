@@ -1,15 +1,17 @@
 //! Compares the names in vaults, from their listings, which are sorted: one page of each in memory.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::pin::Pin;
 use std::time::Duration;
 
 use futures::future::join_all;
 use futures::stream::Peekable;
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use tokio::time::timeout;
 
-use super::decide::Seen;
+use super::decide::{Odd, Seen};
+use super::prints::telling;
 use super::transfer;
 use crate::{Entry, Error, ObjectKey, Prefix, Vault};
 
@@ -23,8 +25,13 @@ type Listing = Pin<Box<Peekable<Pin<Box<dyn Stream<Item = Result<Entry, Error>> 
 
 fn listing(vault: &Vault) -> Listing {
     let entries: Pin<Box<dyn Stream<Item = Result<Entry, Error>> + Send>> =
-        Box::pin(vault.entries(&Prefix::all(), None));
+        Box::pin(vault.entries(&Prefix::all(), None).try_filter(|entry| ready(!is_apart(&entry.key))));
     Box::pin(entries.peekable())
+}
+
+/// Whether an object says something of one vault alone: the record of a proof of that vault.
+fn is_apart(key: &ObjectKey) -> bool {
+    key.as_str().starts_with("seawall/proofs/")
 }
 
 /// A vault whose listing is read.
@@ -37,7 +44,12 @@ struct Side {
 /// Compares all vaults with one another. A vault that can't be listed, or that doesn't answer for a while, has an error.
 pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
     let count = vaults.len();
-    let none = || Seen { lacks: vec![0; count], differs: vec![0; count], ahead: vec![false; count] };
+    let none = || Seen {
+        lacks: vec![0; count],
+        differs: vec![0; count],
+        ahead: vec![false; count],
+        odd: vec![Odd::default(); count],
+    };
     let side = |vault: &&Vault| Side { listing: listing(vault), seen: Ok(none()), greatest: BTreeMap::new() };
     let mut sides: Vec<Side> = vaults.iter().map(side).collect();
     loop {
@@ -51,6 +63,11 @@ pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
             let Ok(seen) = &mut side.seen else { continue };
             for (j, there) in here.iter().enumerate() {
                 let (lacks, differs) = (seen.lacks.get_mut(j), seen.differs.get_mut(j));
+                let odd = seen.odd.get_mut(j).filter(|_| telling(&least).is_some());
+                match (here.get(i).copied().flatten(), there) {
+                    (Some(own), there) if *there != Some(own) => odd.into_iter().for_each(|odd| odd.note(&least)),
+                    _ => {}
+                }
                 match (here.get(i).copied().flatten(), there) {
                     (None, Some(_)) => lacks.into_iter().for_each(|lacks| *lacks += 1),
                     (Some(own), Some(other)) if own != *other => differs.into_iter().for_each(|differs| *differs += 1),
@@ -122,12 +139,9 @@ pub(crate) struct Missing {
 }
 
 impl Missing {
-    /// The names that tell whether two histories parted. Notes (`seawall/`) may be each vault's own, as where each is thinned
-    /// out by itself. Beside the folders lie names that are written over (a lease), and names that hold the time to the
-    /// nanosecond.
+    /// The names that tell whether two histories parted.
     pub(crate) fn telling(&self) -> Vec<ObjectKey> {
-        let telling = |folder: &str| !folder.is_empty() && folder.split('/').next() != Some("seawall");
-        self.common.iter().filter(|(folder, _)| telling(folder)).map(|(_, key)| key.clone()).collect()
+        self.common.values().filter(|key| telling(key).is_some()).cloned().collect()
     }
 }
 

@@ -1,9 +1,10 @@
 //! The decisions of several vaults, without any I/O: how long a vault is waited for, whose fault an error is, and which
 //! vault leads after a start.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::Error;
+use crate::{Error, ObjectKey};
 
 /// How long a write may take in one vault after another vault has the object, beside the time for its bytes.
 const GRACE: Duration = Duration::from_secs(2);
@@ -43,6 +44,8 @@ pub(crate) struct Fact {
     pub(crate) recorded: Option<bool>,
     /// Whether it keeps what is deleted in the others.
     pub(crate) keeps: bool,
+    /// Whether it differs: it holds what isn't of this database's history.
+    pub(crate) differs: bool,
     /// What was seen of it; `None` when it could not be reached.
     pub(crate) seen: Option<Seen>,
 }
@@ -57,6 +60,74 @@ pub(crate) struct Seen {
     /// Whether this one has a name in some folder that is greater than all of the other's there. Names within a folder
     /// grow with time in every format of ours.
     pub(crate) ahead: Vec<bool>,
+    /// Objects that the other lacks, or has with another size.
+    pub(crate) odd: Vec<Odd>,
+}
+
+/// The most names at each end of a listing that are judged at a start. Each object is judged again before it is copied.
+const MOST_ODD: usize = 64;
+
+/// Some of the names that another vault lacks: the first and the last ones.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Odd {
+    first: Vec<ObjectKey>,
+    last: VecDeque<ObjectKey>,
+}
+
+impl Odd {
+    /// Notes a name. They come in order.
+    pub(crate) fn note(&mut self, key: &ObjectKey) {
+        if self.first.len() < MOST_ODD {
+            self.first.push(key.clone());
+            return;
+        }
+        if self.last.len() == MOST_ODD {
+            self.last.pop_front();
+        }
+        self.last.push_back(key.clone());
+    }
+
+    /// The names.
+    pub(crate) fn names(&self) -> Vec<ObjectKey> {
+        self.first.iter().chain(&self.last).cloned().collect()
+    }
+}
+
+/// What a vault holds of the newest acknowledged objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Them.
+    Holds,
+    /// Another object under the name of one.
+    Other,
+    /// None of them, or it can't be told.
+    Unknown,
+}
+
+/// Which vaults differ. `proofs` has `None` for a vault that can't lead; `accused[i][j]` says that a vault has objects that aren't of
+/// the history that the vault `j` holds.
+///
+/// A vault with another object under a recorded name differs, unless all have another one: then the record may be the one that is
+/// wrong. Only vaults that hold the recorded objects accuse, if there are any. Of vaults that accuse one another the one differs that
+/// more of them accuse; of equal ones the later in the configuration.
+pub(crate) fn differing(proofs: &[Option<Proof>], accused: &[Vec<bool>]) -> Vec<bool> {
+    let is = |i: usize, proof: Proof| proofs.get(i).copied().flatten() == Some(proof);
+    let some = |proof: Proof| (0..proofs.len()).any(|i| is(i, proof));
+    let mut differs: Vec<bool> =
+        (0..proofs.len()).map(|i| is(i, Proof::Other) && (some(Proof::Holds) || some(Proof::Unknown))).collect();
+    let accuses =
+        |j: usize| if some(Proof::Holds) { is(j, Proof::Holds) } else { is(j, Proof::Unknown) || is(j, Proof::Other) };
+    loop {
+        let votes = |i: usize| {
+            let by = |j: usize| accused.get(i).and_then(|by| by.get(j)).copied().unwrap_or(false);
+            (0..proofs.len()).filter(|j| *j != i && !differs[*j] && accuses(*j) && by(*j)).count()
+        };
+        let counted = (0..proofs.len()).filter(|i| !differs[*i]).map(|i| (votes(i), i));
+        match counted.max() {
+            Some((votes, i)) if votes > 0 => differs[i] = true,
+            _ => return differs,
+        }
+    }
 }
 
 /// Which vault leads after a start.
@@ -87,7 +158,7 @@ pub(crate) fn lead(facts: &[Fact], damaged: bool) -> Lead {
         return Lead::Nobody;
     }
     let unrecorded = facts.iter().all(|fact| fact.recorded.is_none());
-    let may_lead = |fact: &Fact| fact.seen.is_some() && (unrecorded || fact.recorded == Some(true));
+    let may_lead = |fact: &Fact| fact.seen.is_some() && !fact.differs && (unrecorded || fact.recorded == Some(true));
     let eligible: Vec<usize> = (0..facts.len()).filter(|i| facts.get(*i).is_some_and(may_lead)).collect();
     let seen = |i: usize| facts.get(i).and_then(|fact| fact.seen.as_ref());
     let lacks = |i: usize, j: usize| seen(i).and_then(|seen| seen.lacks.get(j)).copied().unwrap_or(0);
@@ -162,14 +233,14 @@ mod tests {
     /// A vault that was seen, beside one other.
     fn seen(recorded: Option<bool>, at: usize, lacks: u64, ahead: bool) -> Fact {
         let other = 1 - at;
-        let mut seen = Seen { lacks: vec![0; 2], differs: vec![0; 2], ahead: vec![false; 2] };
+        let mut seen = Seen { lacks: vec![0; 2], differs: vec![0; 2], ahead: vec![false; 2], odd: Vec::new() };
         seen.lacks[other] = lacks;
         seen.ahead[other] = ahead;
-        Fact { recorded, keeps: false, seen: Some(seen) }
+        Fact { recorded, keeps: false, differs: false, seen: Some(seen) }
     }
 
     fn away(recorded: Option<bool>) -> Fact {
-        Fact { recorded, keeps: false, seen: None }
+        Fact { recorded, keeps: false, differs: false, seen: None }
     }
 
     fn by(leader: usize, in_step: [bool; 2], sure: bool) -> Lead {
@@ -214,6 +285,52 @@ mod tests {
         let reached = [seen(None, 0, 3, false), seen(None, 1, 0, true)];
         assert_eq!(lead(&reached, true), by(1, [false, true], true), "the record is damaged, and all are there");
         assert_eq!(lead(&[away(None), seen(None, 1, 0, false)], true), Lead::Nobody, "the record is damaged");
+    }
+
+    #[test]
+    fn which_vaults_differ() {
+        use Proof::{Holds, Other, Unknown};
+        let some = |proofs: &[Proof]| proofs.iter().copied().map(Some).collect::<Vec<_>>();
+        for (what, proofs, accused, expected) in [
+            ("all agree", some(&[Holds, Holds, Holds]), vec![], [false, false, false]),
+            ("the second was swapped", some(&[Holds, Other, Holds]), vec![], [false, true, false]),
+            ("all were swapped, or the record is old", some(&[Other, Other, Other]), vec![], [false, false, false]),
+            ("one was emptied, two swapped", some(&[Unknown, Other, Other]), vec![], [false, true, true]),
+            ("a stranger in the second", some(&[Holds, Holds, Holds]), vec![(1, 0), (1, 2)], [false, true, false]),
+            ("a stranger in the first", some(&[Holds, Holds, Holds]), vec![(0, 1), (0, 2)], [true, false, false]),
+            (
+                "without a record",
+                some(&[Unknown, Unknown, Unknown]),
+                vec![(1, 0), (1, 2), (0, 1), (2, 1)],
+                [false, true, false],
+            ),
+            (
+                "two others without a record",
+                some(&[Unknown, Unknown, Unknown]),
+                vec![(0, 1), (0, 2), (1, 0), (2, 0)],
+                [true, false, false],
+            ),
+            (
+                "one that doesn't hold the newest accuses",
+                some(&[Unknown, Holds, Holds]),
+                vec![(1, 0), (2, 0)],
+                [false, false, false],
+            ),
+            ("the second is behind", vec![Some(Holds), None, Some(Holds)], vec![(0, 1)], [false, false, false]),
+            (
+                "two against each other",
+                vec![Some(Unknown), Some(Unknown), None],
+                vec![(0, 1), (1, 0)],
+                [false, true, false],
+            ),
+        ] {
+            let mut table = vec![vec![false; 3]; 3];
+            accused.into_iter().for_each(|(i, by): (usize, usize)| table[i][by] = true);
+            assert_eq!(differing(&proofs, &table), expected, "{what}");
+        }
+        let mut facts = [seen(Some(true), 0, 3, true), seen(Some(true), 1, 0, true)];
+        facts[1].differs = true;
+        assert_eq!(lead(&facts, false), by(0, [true, false], true), "one that differs never leads");
     }
 
     #[test]

@@ -11,7 +11,9 @@ use tokio::sync::{OnceCell, RwLock};
 use tokio::task::AbortHandle;
 
 use super::Settings;
-use super::record::{self, Noted, Record};
+use super::judge::Judge;
+use super::prints::{Newest, Print};
+use super::record::{self, Differing, Noted, Record};
 use crate::{Digest, Error, ObjectKey, Scheme, Store, Throttle, Vault};
 
 /// The most names that are noted of one vault. What is beyond stays in a vault that was away, and is reported.
@@ -37,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) scheme: Scheme,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) throttle: Option<Throttle>,
+    /// What the engine knows of whole histories.
+    pub(crate) judge: Option<Arc<dyn Judge>>,
     record: Option<PathBuf>,
     /// Whether the record is written, and not only read.
     notes: bool,
@@ -62,6 +66,8 @@ pub(crate) struct State {
     pub(crate) unsettled: BTreeMap<ObjectKey, Unsettled>,
     pub(crate) overwritten: BTreeSet<ObjectKey>,
     pub(crate) versions: BTreeMap<ObjectKey, Digest>,
+    /// The newest acknowledged name of each folder.
+    pub(crate) newest: Newest,
     /// What the record said, until the vaults were compared.
     pub(crate) before: Option<Record>,
     /// Why there is a record that can't be read.
@@ -80,11 +86,13 @@ pub(crate) enum Work {
 }
 
 /// Work on a name that is not known to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unsettled {
     pub(crate) work: Work,
     /// The digest of what is written, where it is known.
     pub(crate) digest: Option<Digest>,
+    /// The print of a streamed object, once all of it was sent.
+    pub(crate) print: Option<Print>,
     /// Whether a task is at it.
     pub(crate) running: bool,
 }
@@ -151,7 +159,7 @@ pub struct MemberState {
 impl Shared {
     pub(crate) fn new(
         members: Vec<Member>,
-        Settings { record, notes, clock }: Settings,
+        Settings { record, notes, clock, judge }: Settings,
         throttle: Option<Throttle>,
     ) -> Self {
         let scheme = members.first().map_or(Scheme::File, |member| member.vault.scheme());
@@ -162,6 +170,7 @@ impl Shared {
             scheme,
             clock,
             throttle,
+            judge,
             record,
             notes,
             state: Mutex::new(state),
@@ -232,8 +241,12 @@ impl Shared {
             None => {
                 standing.behind = Some(Behind::new(now, error.clone()));
                 drop(state);
+                let (vault, differs) = (self.vault(i).url(), matches!(error, Some(Error::Differs { .. })));
                 let cause = error.map(|error| error.to_string()).unwrap_or_default();
-                tracing::warn!(vault = self.vault(i).url(), "this vault is behind, and catches up by itself: {cause}");
+                match differs {
+                    true => tracing::error!(vault, code = "vault.differs", "this vault is left alone: {cause}"),
+                    false => tracing::warn!(vault, "this vault is behind, and catches up by itself: {cause}"),
+                }
                 true
             }
         }
@@ -244,7 +257,7 @@ impl Shared {
         {
             let mut state = self.state();
             for key in keys {
-                state.unsettled.insert(key.clone(), Unsettled { work, digest, running: true });
+                state.unsettled.insert(key.clone(), Unsettled { work, digest, print: None, running: true });
             }
             if work == Work::Overwrite {
                 state.overwritten.extend(keys.iter().cloned());
@@ -254,11 +267,18 @@ impl Shared {
     }
 
     /// Work on names was done: every vault in step has it. Vaults that are behind will need it.
-    pub(crate) fn done(&self, keys: &[ObjectKey], work: Work) {
+    ///
+    /// `print`: of the object that was made.
+    pub(crate) fn done(&self, keys: &[ObjectKey], work: Work, print: Option<Print>) {
         let now = self.clock.now();
         let mut state = self.state();
         for key in keys {
             state.unsettled.remove(key);
+            match (work, &print) {
+                (Work::Create, Some(print)) => state.newest.note(key, print.clone()),
+                (Work::Create, None) => {}
+                (Work::Overwrite | Work::Delete, _) => state.newest.forget(key),
+            }
         }
         for standing in &mut state.standings {
             match (&mut standing.behind, work) {
@@ -347,6 +367,7 @@ impl Shared {
                     url,
                     keeps,
                     behind_since_ms: Some(behind.since.as_millis()),
+                    differs: behind.error.as_ref().and_then(differing),
                     deleted: names(&behind.deleted),
                     unfinished: digests(&behind.unfinished),
                 },
@@ -360,6 +381,7 @@ impl Shared {
                 .map(|(key, unsettled)| (key.to_string(), unsettled.digest.map(|digest| digest.to_string())))
                 .collect(),
             overwritten: names(&state.overwritten),
+            newest: state.newest.noted(),
         }
     }
 
@@ -388,6 +410,13 @@ impl Shared {
     }
 }
 
+fn differing(error: &Error) -> Option<Differing> {
+    match error {
+        Error::Differs { object, cause } => Some(Differing { object: object.clone(), cause: cause.clone() }),
+        _ => None,
+    }
+}
+
 /// The state of each vault as the record at `path` has it; nothing where there is none. Blocks.
 pub fn recorded(path: &Path) -> Vec<MemberState> {
     let Ok(Some(record)) = record::load(path) else { return Vec::new() };
@@ -397,7 +426,7 @@ pub fn recorded(path: &Path) -> Vec<MemberState> {
         in_step: noted.behind_since_ms.is_none(),
         leads: leads == Some(i),
         behind_since: noted.behind_since_ms.map(Moment::from_millis),
-        error: None,
+        error: noted.differs.clone().map(|Differing { object, cause }| Error::Differs { object, cause }),
         last: None,
         objects_left: None,
         bytes_left: None,

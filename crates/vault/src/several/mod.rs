@@ -11,16 +11,24 @@
 //! a crash is settled before the next call is answered (`settle`): all vaults in step have the object afterwards, or
 //! none has.
 //!
+//! A vault *differs* if it holds what isn't of this database's history: it was swapped, or another database's objects got into it.
+//! Nothing is written to it and nothing is copied from it until somebody looked. `prints` are how acknowledged objects are known
+//! again, `question` finds a vault that was swapped, and `judge` is what an engine knows of its histories.
+//!
 //! The rooms: `decide` has the rules, `fan` carries a write to all, `parts` a streamed one, `compare` finds differences,
 //! `transfer` copies one object.
 
 mod catch_up;
 mod compare;
 mod decide;
+mod differ;
 mod fan;
+mod judge;
 mod late;
 mod members;
 mod parts;
+mod prints;
+mod question;
 mod record;
 pub mod renamed;
 mod settle;
@@ -39,10 +47,14 @@ use seawall_core::{Clock, Moment, Requests};
 use tokio::sync::OnceCell;
 
 use self::decide::{grace, is_trouble, representative};
+pub use self::differ::{Belongs, belongs};
 use self::fan::{Failed, fan_out};
+pub use self::judge::{Judge, Question, Stranger};
 pub use self::late::LateStore;
 use self::members::{Member, Shared, Work};
 pub use self::members::{MemberState, recorded};
+use self::prints::Print;
+use self::question::{question_all, question_leader};
 use crate::counts::Operation;
 use crate::{
     Abilities, Body, Capabilities, Condition, Digest, Error, Lock, Meta, Multipart, ObjectKey, Page, Policy, Prefix,
@@ -82,6 +94,8 @@ pub struct Settings {
     pub notes: bool,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
+    /// What the engine knows of whole histories, for vaults that don't agree.
+    pub judge: Option<Arc<dyn Judge>>,
 }
 
 impl SeveralStore {
@@ -280,9 +294,9 @@ impl<'a> Working<'a> {
         working
     }
 
-    fn done(mut self) {
+    fn done(mut self, print: Option<Print>) {
         self.done = true;
-        self.shared.done(self.keys, self.work);
+        self.shared.done(self.keys, self.work, print);
     }
 }
 
@@ -413,12 +427,17 @@ impl Store for SeveralStore {
         let work = if creates { Work::Create } else { Work::Overwrite };
         let keys = std::slice::from_ref(key);
         let working = Working::begin(&self.shared, keys, work, Some(digest)).await;
-        match self.write_everywhere(key, &body, &options).await {
+        let mut written = self.write_everywhere(key, &body, &options).await;
+        // In a vault that was swapped for another one, the object in the way is no answer about this database.
+        while creates && matches!(written, Err(Error::AlreadyExists { .. })) && question_all(&self.shared).await {
+            written = self.write_everywhere(key, &body, &options).await;
+        }
+        match written {
             Ok(fresh) => {
                 if body.len() as u64 <= SMALL {
                     self.shared.remember(key, digest);
                 }
-                working.done();
+                working.done(Some(Print::of_bytes(&body)));
                 if fresh { Ok(None) } else { Err(Error::AlreadyExists { object: self.shared.vault(0).object(key) }) }
             }
             Err(error) => Err(error),
@@ -452,6 +471,10 @@ impl Store for SeveralStore {
     }
 
     async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
+        if start_after.is_none() {
+            self.ready().await?;
+            question_leader(&self.shared).await;
+        }
         let call = |store: Arc<dyn Store>| async move { store.list(prefix, start_after, limit).await };
         let (i, mut page) = self.ask(Operation::List, call).await?;
         for entry in &mut page.entries {
@@ -465,7 +488,7 @@ impl Store for SeveralStore {
         let _shared = self.shared.gate.read().await;
         let working = Working::begin(&self.shared, keys, Work::Delete, None).await;
         self.delete_everywhere(keys).await?;
-        working.done();
+        working.done(None);
         if self.shared.states().iter().any(|member| !member.in_step) {
             self.shared.save().await;
         }

@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::StreamExt as _;
 use futures::future::join_all;
 use futures::stream::FuturesUnordered;
-use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::time::{Instant, sleep_until};
 
 use super::catch_up;
 use super::decide::{grace, is_trouble, representative};
 use super::fan::Failed;
 use super::members::{Shared, Work};
-use super::{fell_behind, probe, untagged};
+use super::prints::{Print, sample_of};
+use super::{fell_behind, probe, question::question, untagged};
 use crate::counts::Operation;
-use crate::settle::{self, Owner, SAMPLE, Sample};
-use crate::{Condition, Error, Multipart, ObjectKey, PutOptions, Tag, reading};
+use crate::settle::{self, Owner, Sample};
+use crate::{Condition, Error, Multipart, ObjectKey, PutOptions, Tag};
 
 /// The upload to one vault.
 struct Sink {
@@ -205,14 +206,8 @@ async fn owner(shared: &Shared, i: usize, key: &ObjectKey, ours: &Sample) -> Res
     if meta.size != ours.size {
         return Ok(Owner::Theirs);
     }
-    let bytes = async |range| -> Result<Vec<u8>, Error> {
-        let chunks = reading::stream(vault.clone(), key.clone(), Some(range), Some(SAMPLE as u64));
-        Ok(chunks.try_collect::<Vec<Bytes>>().await?.concat())
-    };
-    let (size, sample) = (meta.size, SAMPLE as u64);
-    let head = bytes(0..sample.min(size)).await?;
-    let tail = bytes(size.saturating_sub(sample)..size).await?;
-    Ok(settle::sampled(ours, Some(&Sample { size, head, tail })))
+    let found = sample_of(vault, key, meta.size).await?;
+    Ok(settle::sampled(ours, Some(&found)))
 }
 
 #[async_trait]
@@ -230,6 +225,10 @@ impl Multipart for SeveralUpload {
     async fn complete(&mut self) -> Result<Option<Tag>, Error> {
         let shared = self.shared.clone();
         let _shared = shared.gate.read().await;
+        let print = Print::of(&self.sample);
+        if let Some(unsettled) = shared.state().unsettled.get_mut(&self.key) {
+            unsettled.print = Some(print.clone());
+        }
         let (mut fresh, mut held) = (true, Vec::new());
         // One after the other until one has it, as with whole objects; then all others at once.
         while held.is_empty() {
@@ -243,7 +242,12 @@ impl Multipart for SeveralUpload {
                     fresh = first;
                     held.push(i);
                 }
-                Err(error) if !is_trouble(&error) || self.sinks.len() == 1 => return Err(error),
+                Err(error) if self.sinks.len() == 1 => return Err(error),
+                // In a vault that was swapped for another one, the object in the way is no answer about this database.
+                Err(error) if !is_trouble(&error) => match question(&shared, i).await {
+                    Some(swapped) => self.drop_out(i, swapped),
+                    None => return Err(error),
+                },
                 Err(error) => self.drop_out(i, error),
             }
         }
@@ -276,7 +280,7 @@ impl Multipart for SeveralUpload {
         }
         failed.retain(|(i, _)| !held.contains(i));
         fell_behind(&shared, failed).await;
-        shared.done(std::slice::from_ref(&self.key), self.work);
+        shared.done(std::slice::from_ref(&self.key), self.work, Some(print));
         self.done = true;
         shared.in_step().iter().for_each(|i| debug_assert!(held.contains(i), "a vault in step has the object"));
         for i in 0..shared.members.len() {

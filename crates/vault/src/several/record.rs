@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::prints::Print;
+
 /// More than this is none of our records.
 const LARGEST: u64 = 64 << 20;
 
@@ -30,6 +32,9 @@ pub(crate) struct Record {
     /// Names that are written over.
     #[serde(default)]
     pub(crate) overwritten: BTreeSet<String>,
+    /// The newest acknowledged name of each folder, with the print of its object.
+    #[serde(default)]
+    pub(crate) newest: BTreeMap<String, Option<Print>>,
 }
 
 /// One vault.
@@ -44,12 +49,22 @@ pub(crate) struct Noted {
     /// Since when it is behind, in milliseconds since 1970; `None` while it holds everything.
     #[serde(default)]
     pub(crate) behind_since_ms: Option<i64>,
+    /// Why it is neither read nor written, if it holds what isn't of this database's history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) differs: Option<Differing>,
     /// Names that were deleted elsewhere since then.
     #[serde(default)]
     pub(crate) deleted: BTreeSet<String>,
     /// Names that an unfinished write may have left in it, with the digest of what was written.
     #[serde(default)]
     pub(crate) unfinished: BTreeMap<String, Option<String>>,
+}
+
+/// An object that isn't of this database's history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Differing {
+    pub(crate) object: String,
+    pub(crate) cause: String,
 }
 
 impl Record {
@@ -112,12 +127,14 @@ mod tests {
                     url: "file:///b".into(),
                     keeps: true,
                     behind_since_ms: Some(7),
+                    differs: Some(Differing { object: "x".into(), cause: "y".into() }),
                     deleted: ["0000/x".to_owned()].into(),
                     unfinished: BTreeMap::new(),
                 },
             ],
             unfinished: [("0000/y".to_owned(), None)].into(),
             overwritten: ["lock.json".to_owned()].into(),
+            newest: [("0000/x".to_owned(), Some(Print::of_bytes(&bytes::Bytes::from_static(b"x"))))].into(),
         };
         save(&path, &record).expect("saved");
         save(&path, &record).expect("saved over");

@@ -11,7 +11,8 @@ use super::decide::{grace, is_trouble};
 use super::fan::Failed;
 use super::fell_behind;
 use super::members::{Shared, Unsettled, Work};
-use super::transfer::{self, Copied};
+use super::prints::{Held, held};
+use super::transfer::{self, Copied, digest_of};
 use crate::{Condition, Error, Meta, ObjectKey, PutOptions, Vault};
 
 /// An object that is written over has at most this many bytes.
@@ -23,14 +24,14 @@ pub(crate) async fn settle(shared: &Arc<Shared>) -> Result<(), Error> {
         let next = {
             let state = shared.state();
             let cut = state.unsettled.iter().find(|(_, unsettled)| !unsettled.running);
-            cut.map(|(key, unsettled)| (key.clone(), *unsettled))
+            cut.map(|(key, unsettled)| (key.clone(), unsettled.clone()))
         };
         let Some((key, unsettled)) = next else { return Ok(()) };
         let _shared = shared.gate.read().await;
         let order = shared.in_step();
         let failed = match unsettled.work {
             Work::Delete => delete(shared, &order, &key).await?,
-            Work::Create | Work::Overwrite => level(shared, &order, &key, unsettled).await?,
+            Work::Create | Work::Overwrite => level(shared, &order, &key, &unsettled).await?,
         };
         {
             let mut state = shared.state();
@@ -42,12 +43,12 @@ pub(crate) async fn settle(shared: &Arc<Shared>) -> Result<(), Error> {
         let error = |(i, _): &(usize, Error)| *i;
         let late: Vec<usize> = failed.iter().map(error).collect();
         fell_behind(shared, failed).await;
-        note(shared, &late, &key, unsettled);
+        note(shared, &late, &key, &unsettled);
     }
 }
 
 /// A vault that could not be asked may hold what was cut off.
-fn note(shared: &Shared, late: &[usize], key: &ObjectKey, unsettled: Unsettled) {
+fn note(shared: &Shared, late: &[usize], key: &ObjectKey, unsettled: &Unsettled) {
     let mut state = shared.state();
     for i in late {
         let Some(behind) = state.standings.get_mut(*i).and_then(|standing| standing.behind.as_mut()) else { continue };
@@ -82,7 +83,7 @@ fn parted(results: Vec<(usize, Result<(), Error>)>) -> Result<Failed, Error> {
 }
 
 /// Gives every vault in step what the first of them has that has it.
-async fn level(shared: &Arc<Shared>, order: &[usize], key: &ObjectKey, unsettled: Unsettled) -> Result<Failed, Error> {
+async fn level(shared: &Arc<Shared>, order: &[usize], key: &ObjectKey, unsettled: &Unsettled) -> Result<Failed, Error> {
     let look = |i: usize| async move { (i, shared.vault(i).head(key).await) };
     let found = join_all(order.iter().map(|i| look(*i))).await;
     let (mut failed, mut answers) = (Failed::new(), Vec::<(usize, Option<Meta>)>::new());
@@ -95,10 +96,28 @@ async fn level(shared: &Arc<Shared>, order: &[usize], key: &ObjectKey, unsettled
     if answers.is_empty() {
         return if failed.is_empty() { Ok(failed) } else { Err(failed.remove(0).1) };
     }
-    let Some((source, meta)) = answers.iter().find_map(|(i, meta)| Some((*i, meta.clone()?))) else {
-        return Ok(failed);
+    let mut source = None;
+    for (i, meta) in &answers {
+        let Some(meta) = meta else { continue };
+        let ours = match unsettled.work {
+            Work::Overwrite => Ok(true),
+            Work::Create | Work::Delete => is_ours(shared.vault(*i), key, unsettled).await,
+        };
+        match ours {
+            Ok(true) => {
+                source = Some((*i, meta.clone()));
+                break;
+            }
+            Ok(false) => {}
+            Err(error) => failed.push((*i, error)),
+        }
+    }
+    // What another writer, or another database, has there is never spread.
+    let Some((source, meta)) = source else {
+        return if failed.len() < order.len() { Ok(failed) } else { Err(failed.remove(0).1) };
     };
-    for (i, there) in answers.into_iter().filter(|(i, _)| *i != source) {
+    let known: Vec<usize> = failed.iter().map(|(i, _)| *i).collect();
+    for (i, there) in answers.into_iter().filter(|(i, _)| *i != source && !known.contains(i)) {
         let (from, to) = (shared.vault(source), shared.vault(i));
         let work = async {
             match (unsettled.work, there) {
@@ -121,6 +140,15 @@ async fn level(shared: &Arc<Shared>, order: &[usize], key: &ObjectKey, unsettled
         }
     }
     Ok(failed)
+}
+
+/// Whether an object is the one whose creation was cut off. A streamed one without a print was never complete, so it is in no vault.
+async fn is_ours(vault: &Vault, key: &ObjectKey, unsettled: &Unsettled) -> Result<bool, Error> {
+    match (&unsettled.digest, &unsettled.print) {
+        (Some(digest), _) => Ok(digest_of(vault, key).await? == *digest),
+        (None, Some(print)) => Ok(held(vault, key, print).await? == Held::Same),
+        (None, None) => Ok(false),
+    }
 }
 
 fn copied(to: &Vault, key: &ObjectKey, copied: Copied) -> Result<(), Error> {

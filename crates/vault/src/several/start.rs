@@ -9,7 +9,11 @@ use tokio::time::timeout;
 use super::catch_up;
 use super::compare::{self, PAGE, compare};
 use super::decide::{Fact, Lead, is_trouble, lead};
+use super::differ::differ;
 use super::members::{Behind, Shared};
+use super::prints::{Newest, Print, sample_of, telling};
+use super::question::another;
+use super::record::Record;
 use crate::{Digest, Error, ObjectKey, Vault};
 
 /// Compares the vaults, unless that was done.
@@ -27,7 +31,7 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
     let vaults: Vec<_> = shared.members.iter().map(|member| &member.vault).collect();
     let seen = compare(&vaults).await;
     let mut errors: Vec<Option<Error>> = Vec::new();
-    let facts: Vec<Fact> = shared
+    let mut facts: Vec<Fact> = shared
         .members
         .iter()
         .zip(entered.into_iter().zip(seen))
@@ -42,10 +46,17 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
             Fact {
                 recorded: noted.map(|noted| noted.behind_since_ms.is_none()),
                 keeps: shared.keeps(i),
+                differs: false,
                 seen: seen.ok(),
             }
         })
         .collect();
+    for (i, error) in differ(shared, &facts, before.as_ref()).await.into_iter().enumerate() {
+        let Some(error) = error else { continue };
+        tracing::error!(vault = shared.vault(i).url(), code = "vault.differs", "this vault is left alone: {error}");
+        facts[i].differs = true;
+        errors[i] = Some(error);
+    }
     // Who only reads may read an older state, and doesn't write upon it.
     let damaged = shared.notes() && shared.state().unreadable.is_some();
     let Lead::By { leader, mut in_step, sure } = lead(&facts, damaged) else {
@@ -60,6 +71,7 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
             "the vaults hold different histories, and none is clearly the newest: the first one leads; look at the others"
         );
     }
+    newest(shared, leader, before.as_ref()).await;
     stand(shared, &in_step, errors);
     *started = true;
     drop(started);
@@ -102,7 +114,27 @@ async fn unrecorded(shared: &Shared, leader: usize, in_step: &mut [bool], errors
 async fn differs(leader: &Vault, member: &Vault) -> Result<Option<Error>, Error> {
     let telling = compare::missing(leader, member).await?.telling();
     let parted = compare::parted(leader, member, &telling).await?;
-    Ok(parted.map(|key| Error::AlreadyExists { object: member.object(&key) }))
+    Ok(parted.map(|key| another(member, &key)))
+}
+
+/// Takes the newest acknowledged names over from the record, and those of writes that were cut off or not yet recorded as done.
+async fn newest(shared: &Shared, leader: usize, before: Option<&Record>) {
+    let Some(before) = before else { return };
+    let (mut newest, vault) = (Newest::from_noted(&before.newest), shared.vault(leader));
+    for key in
+        before.unfinished.keys().filter_map(|name| ObjectKey::new(name).ok()).filter(|key| telling(key).is_some())
+    {
+        let sample = async {
+            let Some(meta) = vault.head(&key).await? else { return Ok(None) };
+            sample_of(vault, &key, meta.size).await.map(Some)
+        };
+        match timeout(PAGE, sample).await {
+            Ok(Ok(Some(sample))) => newest.note(&key, Print::of(&sample)),
+            // It tells nothing.
+            Ok(Ok(None) | Err::<_, Error>(_)) | Err(_) => newest.forget(&key),
+        }
+    }
+    shared.state().newest = newest;
 }
 
 /// Notes which vaults are in step, and what the record says of the others.

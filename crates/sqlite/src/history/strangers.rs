@@ -1,0 +1,223 @@
+//! Judges objects of vaults that don't agree (`seawall_vault::several`): which are of this database's history.
+//!
+//! The facts are those of every start: header and end of an object, its lineage, and whether it continues the capture before it
+//! (`belonging`). Names prove nothing: every database begins with the same ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use futures::stream::{self, StreamExt as _};
+use seawall_ltx::Txid;
+use seawall_vault::several::{Judge, Question, Stranger};
+use seawall_vault::{Error as VaultError, ObjectKey, Vault};
+
+use crate::belonging::{Bond, Facts, Why};
+use crate::error::Error;
+use crate::headers::{is_locked, read_whole_header, tells_nothing};
+use crate::heads::Heads;
+use crate::holes;
+use crate::identity::Lineage;
+use crate::layout::{Layout, Level, Stored, file_key, parse_key};
+use crate::survey;
+use crate::together::{bond, facts_of, helper};
+
+/// The most complete copies, and the most of the newest captures, that tell which lineages a vault has.
+const TELLING: usize = 64;
+
+/// Headers that are read at a time.
+const AT_ONCE: usize = 8;
+
+/// The judge of SQLite's replicas.
+#[derive(Debug, Default)]
+pub(crate) struct Strangers {
+    /// The capture that was copied last to each vault.
+    copied: Mutex<BTreeMap<String, Facts>>,
+}
+
+/// The judge of SQLite's replicas in several vaults.
+pub fn judge() -> Arc<dyn Judge> {
+    Arc::new(Strangers::default())
+}
+
+/// What the history in a vault is known by.
+struct Known {
+    lineages: BTreeSet<Lineage>,
+    /// The oldest TXID that it can restore.
+    oldest: Option<Txid>,
+    /// Whether another program wrote some of it: its objects name no history.
+    nameless: bool,
+}
+
+impl Strangers {
+    async fn first_of(&self, question: &Question<'_>) -> Result<Option<Stranger>, Error> {
+        let (suspect, sound) = (question.suspect, question.sound);
+        let mut known = None;
+        for key in question.names {
+            let Some(file) = stored(suspect, key).await? else { continue };
+            let facts = match whole(suspect, &file).await? {
+                Looked::Facts(facts) => *facts,
+                Looked::Damaged(why) => return Ok(Some(Stranger { key: key.clone(), why })),
+                Looked::Nothing => continue,
+            };
+            let known = match &known {
+                Some(known) => known,
+                None => known.insert(known_of(sound).await?),
+            };
+            if let Some(why) = self.why(question, known, &file, &facts).await? {
+                return Ok(Some(Stranger { key: key.clone(), why }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Why a sound object isn't of the history of the other vault.
+    async fn why(
+        &self,
+        question: &Question<'_>,
+        known: &Known,
+        file: &Stored,
+        facts: &Facts,
+    ) -> Result<Option<String>, Error> {
+        let old = question.older_stay && known.oldest.is_some_and(|oldest| file.max < oldest);
+        if old || known.lineages.is_empty() && !known.nameless {
+            return Ok(None);
+        }
+        let begun = async || -> Result<bool, Error> {
+            let hole = holes::at(question.suspect, facts.beginning()).await?;
+            Ok(!question.recorded && hole.is_some_and(|hole| Some(hole.lineage()) == facts.lineage))
+        };
+        let belongs = match facts.lineage {
+            Some(lineage) => known.lineages.contains(&lineage) || begun().await?,
+            None => known.nameless,
+        };
+        if !belongs {
+            return Ok(Some(Why::Lineage.reason().to_owned()));
+        }
+        let Some(before) = capture_before(question.sound, file).await? else { return Ok(None) };
+        Ok(match bond(question.sound, &before, facts).await? {
+            Bond::Stranger(why) => Some(why.reason().to_owned()),
+            Bond::Proved | Bond::Unknown(_) => None,
+        })
+    }
+
+    async fn unfit(&self, from: &Vault, to: &Vault, key: &ObjectKey) -> Result<Option<Stranger>, Error> {
+        let stranger = |why| Some(Stranger { key: key.clone(), why });
+        let Some(file) = stored(from, key).await? else { return Ok(None) };
+        let facts = match whole(from, &file).await? {
+            Looked::Facts(facts) => *facts,
+            Looked::Damaged(why) => return Ok(stranger(why)),
+            Looked::Nothing => return Ok(None),
+        };
+        if file.level != Level::LOG {
+            return Ok(None);
+        }
+        let last = self.copied().get(to.url()).copied().filter(|last| last.file.max < file.min);
+        let before = match last {
+            Some(last) => Some(last),
+            None => capture_before(to, &file).await?,
+        };
+        if let Some(before) = before
+            && let Bond::Stranger(why) = bond(from, &before, &facts).await?
+        {
+            return Ok(stranger(why.reason().to_owned()));
+        }
+        self.copied().insert(to.url().to_owned(), facts);
+        Ok(None)
+    }
+
+    fn copied(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Facts>> {
+        self.copied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a look at an object showed.
+enum Looked {
+    Facts(Box<Facts>),
+    /// It isn't what its name says.
+    Damaged(String),
+    /// It is gone, or no key at hand opens it.
+    Nothing,
+}
+
+async fn whole(vault: &Vault, file: &Stored) -> Result<Looked, Error> {
+    let looked = async {
+        read_whole_header(vault, file).await?;
+        facts_of(&Heads::of(vault), file).await
+    };
+    match looked.await {
+        Ok(facts) => Ok(Looked::Facts(Box::new(facts))),
+        Err(Error::Vault(VaultError::NotFound { .. })) => Ok(Looked::Nothing),
+        Err(error) if is_locked(&error) => Ok(Looked::Nothing),
+        Err(error) if tells_nothing(&error) => {
+            Ok(Looked::Damaged(format!("it isn't an LTX file of its name: {error}")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The file of a name, with its size; `None` for another object.
+async fn stored(vault: &Vault, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+    let layout = Layout::of(vault);
+    if parse_key(layout, key.as_str(), 0).is_none() {
+        return Ok(None);
+    }
+    Ok(vault.head(key).await?.and_then(|meta| parse_key(layout, key.as_str(), meta.size)))
+}
+
+/// The capture right before a capture, if the vault has a sound one.
+async fn capture_before(vault: &Vault, file: &Stored) -> Result<Option<Facts>, Error> {
+    let Some(txid) = file.min.0.checked_sub(1).filter(|txid| *txid > 0 && file.level == Level::LOG).map(Txid) else {
+        return Ok(None);
+    };
+    match stored(vault, &file_key(Layout::of(vault), Level::LOG, txid, txid)).await? {
+        Some(before) => helper(&Heads::of(vault), &before).await,
+        None => Ok(None),
+    }
+}
+
+/// What is known of the history in a vault: by its complete copies, its newest captures, and its recorded holes.
+async fn known_of(vault: &Vault) -> Result<Known, Error> {
+    let files = survey::list(vault).await?;
+    let newest = |level| {
+        let mut files: Vec<Stored> = files.iter().filter(|file| file.level == level).copied().collect();
+        files.sort_by_key(|file| std::cmp::Reverse(file.max));
+        files
+    };
+    let telling = newest(Level::BASE).into_iter().take(TELLING).chain(newest(Level::LOG).into_iter().take(TELLING));
+    let looks: Vec<_> = telling.map(|file| async move { (file, whole(vault, &file).await) }).collect();
+    let mut looks = stream::iter(looks).buffered(AT_ONCE);
+    let oldest = files.iter().filter(|file| file.min.0 == 1).map(|file| file.max).min();
+    let mut known = Known { lineages: BTreeSet::new(), oldest, nameless: false };
+    while let Some((_, looked)) = looks.next().await {
+        let Looked::Facts(facts) = looked? else { continue };
+        match facts.lineage {
+            Some(lineage) => drop(known.lineages.insert(lineage)),
+            None => known.nameless = true,
+        }
+    }
+    // A damaged record tells nothing here; a restore reports it.
+    if let Ok(holes) = holes::list(vault).await {
+        known.lineages.extend(holes.iter().map(holes::HoleRecord::lineage));
+    }
+    Ok(known)
+}
+
+#[async_trait]
+impl Judge for Strangers {
+    async fn stranger(&self, question: Question<'_>) -> Result<Option<Stranger>, VaultError> {
+        self.first_of(&question).await.map_err(told)
+    }
+
+    async fn misfit(&self, from: &Vault, to: &Vault, key: &ObjectKey) -> Result<Option<Stranger>, VaultError> {
+        self.unfit(from, to, key).await.map_err(told)
+    }
+}
+
+/// The vault's own error, or one that says what couldn't be judged.
+fn told(error: Error) -> VaultError {
+    match error {
+        Error::Vault(error) => error,
+        error => VaultError::Corrupt { object: String::new(), cause: error.to_string() },
+    }
+}
