@@ -43,7 +43,6 @@ pub(super) fn of_all(config: &Config, edge: &Edge, away: &mut Away) -> Result<Ve
 
 /// Whether a vault may be tried out. To write into a folder that is missing would make it: beside a disk that isn't mounted, where a
 /// process would then begin the vault anew.
-#[expect(clippy::disallowed_methods, reason = "this function meets the file system")]
 fn is_there(url: &VaultUrl) -> bool {
     match url {
         VaultUrl::File(folder) => folder.try_exists().unwrap_or(true),
