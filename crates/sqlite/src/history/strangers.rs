@@ -42,11 +42,14 @@ pub fn judge() -> Arc<dyn Judge> {
 
 /// What the history in a vault is known by.
 struct Known {
+    files: Vec<Stored>,
     lineages: BTreeSet<Lineage>,
     /// The oldest TXID that it can restore.
     oldest: Option<Txid>,
     /// Whether another program wrote some of it: its objects name no history.
     nameless: bool,
+    /// Lineages that began in the suspect behind a point of this history.
+    continued: Option<BTreeSet<Lineage>>,
 }
 
 impl Strangers {
@@ -60,7 +63,7 @@ impl Strangers {
                 Looked::Damaged(why) => return Ok(Some(Stranger { key: key.clone(), why })),
                 Looked::Nothing => continue,
             };
-            let known = match &known {
+            let known = match &mut known {
                 Some(known) => known,
                 None => known.insert(known_of(sound).await?),
             };
@@ -75,7 +78,7 @@ impl Strangers {
     async fn why(
         &self,
         question: &Question<'_>,
-        known: &Known,
+        known: &mut Known,
         file: &Stored,
         facts: &Facts,
     ) -> Result<Option<String>, Error> {
@@ -88,11 +91,16 @@ impl Strangers {
             Ok(!question.recorded && hole.is_some_and(|hole| Some(hole.lineage()) == facts.lineage))
         };
         let belongs = match facts.lineage {
-            Some(lineage) => known.lineages.contains(&lineage) || begun().await?,
+            Some(lineage) if known.lineages.contains(&lineage) => true,
+            Some(lineage) => known.is_continued(question, lineage).await? || begun().await?,
             None => known.nameless,
         };
         if !belongs {
             return Ok(Some(Why::Lineage.reason().to_owned()));
+        }
+        if question.complete && known.files.iter().all(|known| known.max < file.max) {
+            let why = "it is newer than everything that this process acknowledged, and no other vault has it";
+            return Ok(Some(why.to_owned()));
         }
         let Some(before) = capture_before(question.sound, file).await? else { return Ok(None) };
         Ok(match bond(question.sound, &before, facts).await? {
@@ -128,6 +136,43 @@ impl Strangers {
 
     fn copied(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Facts>> {
         self.copied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Whether a lineage began in the suspect behind a point of this history: another host restored it there and went on, while this
+    /// vault was away. The record of the hole names the point. A stranger's record names a point of another history.
+    async fn is_continued(&mut self, question: &Question<'_>, lineage: Lineage) -> Result<bool, Error> {
+        if let Some(continued) = &self.continued {
+            return Ok(continued.contains(&lineage));
+        }
+        let mut continued = BTreeSet::new();
+        // A damaged record tells nothing here; a restore reports it.
+        let holes = holes::list(question.suspect).await.unwrap_or_default();
+        let suspects = if holes.is_empty() { Vec::new() } else { survey::list(question.suspect).await? };
+        for hole in &holes {
+            let Some(from) = &hole.from else { continue };
+            let Ok(txid) = from.position.parse::<Txid>() else { continue };
+            let ends = |files: &[Stored]| files.iter().find(|file| file.max == txid).copied();
+            let is_point = |facts: &Facts| facts.moment == from.moment.as_millis();
+            let here = match ends(&self.files) {
+                Some(file) => helper(&Heads::of(question.sound), &file).await?.is_some_and(|facts| is_point(&facts)),
+                None => false,
+            };
+            // Behind a second break of that host the point is one of its own history.
+            let there = match ends(&suspects).filter(|_| !here) {
+                Some(file) => helper(&Heads::of(question.suspect), &file).await?.is_some_and(|facts| {
+                    is_point(&facts) && facts.lineage.is_some_and(|lineage| continued.contains(&lineage))
+                }),
+                None => false,
+            };
+            if here || there {
+                continued.insert(hole.lineage());
+            }
+        }
+        let is_continued = continued.contains(&lineage);
+        self.continued = Some(continued);
+        Ok(is_continued)
     }
 }
 
@@ -188,7 +233,7 @@ async fn known_of(vault: &Vault) -> Result<Known, Error> {
     let looks: Vec<_> = telling.map(|file| async move { (file, whole(vault, &file).await) }).collect();
     let mut looks = stream::iter(looks).buffered(AT_ONCE);
     let oldest = files.iter().filter(|file| file.min.0 == 1).map(|file| file.max).min();
-    let mut known = Known { lineages: BTreeSet::new(), oldest, nameless: false };
+    let mut known = Known { files: files.clone(), lineages: BTreeSet::new(), oldest, nameless: false, continued: None };
     while let Some((_, looked)) = looks.next().await {
         let Looked::Facts(facts) = looked? else { continue };
         match facts.lineage {

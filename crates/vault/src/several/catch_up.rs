@@ -200,12 +200,15 @@ async fn inspect(
     let names: Vec<ObjectKey> =
         missing.extra.iter().filter(|key| telling(key).is_some() && fixed(key) && !deleted(key)).cloned().collect();
     if let Some(judge) = shared.judge.as_ref().filter(|_| !names.is_empty()) {
-        let question = Question { suspect: to, names: &names, sound: from, recorded: true, older_stay: true };
+        let older_stay = shared.keeps(i);
+        let question = Question { suspect: to, names: &names, sound: from, recorded: true, older_stay, complete: true };
         if let Some(stranger) = judge.stranger(question).await? {
             return Err(strange(shared, i, &stranger));
         }
     }
-    let extra: Vec<ObjectKey> = missing.extra.iter().filter(|key| !deleted(key)).cloned().collect();
+    // Names that the judge knows are of this history, a complete copy that only this vault has for example.
+    let is_judged = |key: &ObjectKey| shared.judge.is_some() && names.contains(key);
+    let extra: Vec<ObjectKey> = missing.extra.iter().filter(|key| !deleted(key) && !is_judged(key)).cloned().collect();
     match unknown(shared, i, &extra).await? {
         Some(key) => Err(Error::Differs {
             object: to.object(&key),

@@ -80,6 +80,7 @@ async fn accused(
                 sound: shared.vault(j),
                 recorded: proofs[j] == Some(Proof::Holds),
                 older_stay: fact.keeps,
+                complete: false,
             };
             match timeout(PATIENCE, judge.stranger(question)).await {
                 Ok(Ok(Some(stranger))) => {

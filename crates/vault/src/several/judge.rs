@@ -20,8 +20,11 @@ pub struct Question<'a> {
     pub sound: &'a Vault,
     /// Whether the other vault is known to hold what was acknowledged last. Then no history can have begun without its knowledge.
     pub recorded: bool,
-    /// Whether objects older than everything in the other vault may be of a part of the history that was deleted there.
+    /// Whether the vault with the objects keeps what the others delete: then objects older than everything in the other vault may be of
+    /// a part of the history that was deleted there.
     pub older_stay: bool,
+    /// Whether the other vault holds everything that was acknowledged: then an object that is newer than all of it is a stranger.
+    pub complete: bool,
 }
 
 /// An object that isn't of the history.
