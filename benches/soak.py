@@ -24,8 +24,11 @@ def state(path):
     db = sqlite3.connect(path, timeout=60)
     try:
         db.execute("BEGIN")
-        number = db.execute("SELECT n FROM state").fetchone()[0]
-        digest = 0
+        row = db.execute("SELECT n FROM state").fetchone()
+        if row is None:
+            # The writer has made the table, and commits its first row next.
+            raise sqlite3.OperationalError("no such table yet")
+        number, digest = row[0], 0
         for row in db.execute(CONTENT):
             digest ^= row_hash(row)
         return number, f"{digest:016x}"

@@ -208,6 +208,11 @@ impl Scene {
         let told = alarms.iter().any(|alarm| alarm["code"] == "alarm.vault-differs" && alarm["severity"] == "critical");
         assert!(told, "{status:#}");
         self.good_vaults_hold_everything(bad);
+        self.restored_plain(&["app", "--config", "seawall.yml"]);
+    }
+
+    /// A vault of another database is named by a restore that doesn't take it.
+    fn a_restore_names_the_other_database(&self) {
         let told = self.restored_plain(&["app", "--config", "seawall.yml"]);
         assert!(told.contains("passed over"), "{told}");
     }
@@ -310,6 +315,7 @@ fn a_vault_that_was_swapped_never_leads_after_a_restart() {
         swap(&other.folder("vault"), &scene.folder(bad));
         let mut process = scene.begin();
         scene.goes_on_without(bad, &mut process);
+        scene.a_restore_names_the_other_database();
         process.stop().ok();
     }
 }
@@ -335,4 +341,46 @@ fn a_restore_by_name_takes_a_vault_that_can_be_read_and_is_of_its_database() {
     let restored = scene.stand.seawall(&["restore", folder.to_str().unwrap(), "-o", alone.to_str().unwrap()]);
     assert_eq!(output.code(), restored.code(), "{output}\n{restored}");
     assert!(!output.to_string().contains("vault.all-away"), "{output}");
+}
+
+/// As short retention leaves a vault: a complete copy with what came after it, and nothing before.
+fn forget_the_past(vault: &Path) {
+    let files = |level: &str| {
+        let entries =
+            fs::read_dir(vault.join("ltx").join(level)).map(|entries| entries.map(|entry| entry.unwrap().path()));
+        let mut all: Vec<PathBuf> = entries.map(Iterator::collect).unwrap_or_default();
+        all.sort();
+        all
+    };
+    for level in ["0", "9"] {
+        let mut all = files(level);
+        let last = all.pop().expect("an object");
+        assert!(level == "0" || all.len() == 1, "a later complete copy: {last:?}");
+        all.iter().for_each(|file| fs::remove_file(file).unwrap());
+    }
+    for level in ["1", "2", "3"] {
+        files(level).iter().for_each(|file| fs::remove_file(file).unwrap());
+    }
+}
+
+/// The objects of a stranger end before the oldest ones of the others, as a part that was deleted there would.
+#[test]
+fn a_vault_that_ends_before_the_others_begin_is_of_another_database_all_the_same() {
+    let mut other = Scene::plain(&["vault"]);
+    let mut process = other.begin();
+    other.ship(&mut process);
+    process.stop().ok();
+    let (mut scene, mut process) = Scene::three();
+    (0..4).for_each(|_| scene.ship(&mut process));
+    process.stop().ok();
+    scene.stand.seawall(&["maintain", "app", "--base", "--config", "seawall.yml"]).ok();
+    for name in THREE {
+        forget_the_past(&scene.folder(name));
+    }
+    swap(&other.folder("vault"), &scene.folder("v1"));
+    let before = scene.files("v1");
+    let mut process = scene.begin();
+    scene.goes_on_without("v1", &mut process);
+    assert_eq!(scene.files("v1"), before, "nothing is written or deleted there");
+    process.stop().ok();
 }

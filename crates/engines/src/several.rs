@@ -255,11 +255,13 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The next vault, if what this one holds can't be read: the failure says so. An answer about the database stays one.
+    /// The next vault, if what this one holds can't be read, or doesn't join: the failure says so. An answer about the database stays
+    /// one.
     #[must_use]
     pub fn next(mut self, failure: &Failure) -> Option<Self> {
-        let unread = matches!(failure.kind, Kind::Corrupt | Kind::Unavailable) && !self.others.is_empty();
-        if !unread {
+        let is_of_vault =
+            matches!(failure.kind, Kind::Corrupt | Kind::Unavailable) || failure.code == "sqlite.unreachable";
+        if !is_of_vault || self.others.is_empty() {
             return None;
         }
         self.away.push(failure.clone());
