@@ -150,7 +150,7 @@ fn named<T: Copy + Default>(all: &[(T, &str, &str)], name: &str) -> T {
     all.iter().find(|one| one.1 == name).map(|one| one.0).unwrap_or_default()
 }
 
-/// How much a database needs a person: silenced alarms count less than those that nobody has seen.
+/// How much a database needs a person. A silenced alarm counts less than one that isn't silenced.
 fn urgency(status: &Status) -> u8 {
     let of_alarm = |alarm: &seawall_core::Alarm| match (alarm.severity, alarm.silenced_until) {
         (Severity::Critical, None) => 5,

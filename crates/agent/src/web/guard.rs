@@ -28,7 +28,7 @@ const NAME: &str = "seawall";
 /// How long a login lasts.
 const LOGIN: Duration = Duration::from_secs(12 * 3600);
 
-/// Wrong tokens that one address may try in a time.
+/// How many wrong tokens one address may try within the window.
 const TRIES: (u32, Duration) = (10, Duration::from_secs(60));
 
 /// Addresses whose tries are counted. All others share one count.
@@ -316,7 +316,7 @@ mod tests {
         assert!(tries.may_try(one, now + TRIES.1));
         (0..TRIES.0).for_each(|n| tries.failed(ip(&format!("2001:db8::{n}")), now));
         assert!(!tries.may_try(ip("2001:db8::ffff"), now) && tries.may_try(ip("2001:db8:0:1::1"), now));
-        // Very many addresses take no memory; those that come later share one count.
+        // Very many addresses take no memory: later addresses share one count.
         (0..2 * ADDRESSES).for_each(|n| tries.failed(ip(&format!("2001:db8:{n:x}::1")), now));
         assert!(tries.0.len() <= ADDRESSES + 1);
         assert!(!tries.may_try(ip("2001:db8:ffff::1"), now));

@@ -1,4 +1,4 @@
-//! What the screens show. Whoever looks at the same time shares one look at the databases, and one listing of a vault.
+//! What the screens show. Visitors of the same moment share one look at the databases, and one listing of a vault.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::fleet::Seen;
 /// How long a look at all databases counts.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// How long what a vault told counts: whoever moves along a timeline asks again and again.
+/// How long the listing of a vault counts. A visitor who moves along a timeline asks again and again.
 const LISTED: Duration = Duration::from_secs(10);
 
 /// How long a vault may take to tell.

@@ -1,7 +1,7 @@
 //! The page: what a running process knows, for a browser. HTML is made here, and nothing on it comes from elsewhere.
 //!
 //! Everything is read from the one status type, and nothing can be changed. The page is whole without its script, which
-//! only swaps parts that have changed. While nobody looks, nothing of this runs.
+//! only swaps parts that have changed. While no browser is connected, nothing of this runs.
 //!
 //! - `guard`: who may look, under which name, and how often a wrong token may be tried;
 //! - `routes`: which screen a path means;

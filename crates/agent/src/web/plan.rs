@@ -1,7 +1,7 @@
 //! The restore planner: which command restores a moment beside the original, which point it reaches, and what it reads.
 //!
 //! Nothing is restored here. The plan comes from the library call of `seawall restore --dry-run`; of a server, whose restore needs a server, from what
-//! its set holds. The command names the point that was found, so that it reaches that one whenever it is run.
+//! its set holds. The command names the point that was found, so it reaches this point at any later time too.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -100,7 +100,7 @@ mod tests {
             (&[(0, 5000), (5001, 10_000)], &[(Some(5000), 5001)], (&[(0, 1000)], &[(500, 3)])),
             (&[(10, 20)], &[(None, 10)], (&[(0, 1000)], &[(0, 3)])),
             (&[(0, 100), (100, 100)], &[], (&[(0, 1000)], &[])),
-            // A clock that was set back, and moments that nobody can have seen.
+            // A clock that was set back, and moments far outside of any history.
             (&[(100, 0)], &[], (&[(0, 1000)], &[])),
             (&[(i64::MIN, i64::MAX)], &[], (&[(0, 1000)], &[])),
         ] {

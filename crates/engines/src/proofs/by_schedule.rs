@@ -76,10 +76,7 @@ impl Opener {
             Some(vault) => {
                 let proofs = Proofs::of(vault, &describe(database));
                 let bound = ProofOrder { within: Some(AROUND), ..order };
-                let written = async {
-                    proofs.doubt_what_is_beyond(&mut proof).await;
-                    proofs.write(&proof, &compared).await
-                };
+                let written = proofs.record(&mut proof, &bound.when, &compared);
                 Some(bound.in_time(&database.name, written).await)
             }
         };

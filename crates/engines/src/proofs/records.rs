@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_core::{Clock as _, Description, Failure, Fingerprints, Kind, Moment, Proof, SystemClock};
+use seawall_core::{Clock as _, Description, Failure, Fingerprints, Kind, Moment, Proof, SystemClock, When};
 use seawall_vault::{ObjectKey, Prefix, Vault};
 
 use super::{beyond, compared, record};
@@ -103,9 +103,19 @@ impl Proofs {
             .await
     }
 
-    /// Adds a doubt to a proof of the newest point, if an earlier proof restored a later one: the vault was set back, and each later proof
-    /// would hide that otherwise.
-    pub async fn doubt_what_is_beyond(&self, proof: &mut Proof) {
+    /// Writes a record as [`Proofs::write`] does. A proof of the newest point gets a doubt before, if an earlier proof restored a later
+    /// point: the vault was set back, and each later proof would hide that otherwise.
+    ///
+    /// # Errors
+    /// When the record can't be written.
+    pub async fn record(&self, proof: &mut Proof, when: &When, compared: &Fingerprints) -> Result<String, Failure> {
+        if *when == When::Latest {
+            self.doubt_what_is_beyond(proof).await;
+        }
+        self.write(proof, compared).await
+    }
+
+    async fn doubt_what_is_beyond(&self, proof: &mut Proof) {
         let Some(point) = proof.point.clone() else { return };
         // If the records can't be read, this one can't be written, which is told.
         let Ok(earlier) = self.newest_that_tell(EARLIER).await else { return };

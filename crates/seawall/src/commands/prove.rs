@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seawall_agent::{Operation, ProofOrder, Proofs, TOO_LONG, ask, first_fault};
-use seawall_core::{Description, Failure, Fingerprints, Proof, When};
+use seawall_core::{Description, Failure, Fingerprints, Proof};
 use seawall_vault::Vault;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -47,10 +47,7 @@ fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool)
                 return Err(failure);
             }
         };
-        if order.when == When::Latest {
-            records.doubt_what_is_beyond(&mut proof).await;
-        }
-        let recorded = records.write(&proof, &compared).await;
+        let recorded = records.record(&mut proof, &order.when, &compared).await;
         Ok::<_, Failure>((told, vault, proof, recorded))
     })?;
     let exit = if proof.holds() { Exit::Done } else { Exit::Failed };

@@ -3,9 +3,7 @@
 use seawall_agent::{ProofOrder, Proofs, prover, sets};
 use seawall_archive::server::{Limits, Proved};
 use seawall_archive::{Catalog, Manifest};
-use seawall_core::{
-    Checked, Clock as _, Description, Failure, Fingerprints, Kind, Level, SystemClock, Verification, When,
-};
+use seawall_core::{Checked, Clock as _, Description, Failure, Fingerprints, Kind, Level, SystemClock, Verification};
 use seawall_vault::Vault;
 use serde_json::json;
 use tokio::time::Instant;
@@ -66,10 +64,7 @@ pub(super) fn run(
         let database = describe(found, &vault, &proved.manifest);
         let mut record = order.proof(&database, checked, started);
         let records = Proofs::of(vault.clone(), &database);
-        if order.when == When::Latest {
-            records.doubt_what_is_beyond(&mut record).await;
-        }
-        let recorded = records.write(&record, &Fingerprints::new()).await;
+        let recorded = records.record(&mut record, &order.when, &Fingerprints::new()).await;
         Ok(Some((vault.url().to_owned(), verification, proved, record, recorded)))
     })?;
     let Some((vault, verification, proved, record, recorded)) = done else { return Ok(None) };

@@ -46,6 +46,7 @@ struct Known {
     lineages: BTreeSet<Lineage>,
     /// The oldest TXID that it can restore.
     oldest: Option<Txid>,
+    newest: Option<Txid>,
     /// Whether another program wrote some of it: its objects name no history.
     nameless: bool,
     /// Lineages that began in the suspect behind a point of this history.
@@ -98,7 +99,7 @@ impl Strangers {
         if !belongs {
             return Ok(Some(Why::Lineage.reason().to_owned()));
         }
-        if question.complete && known.files.iter().all(|known| known.max < file.max) {
+        if question.complete && known.newest.is_none_or(|newest| newest < file.max) {
             let why = "it is newer than everything that this process acknowledged, and no other vault has it";
             return Ok(Some(why.to_owned()));
         }
@@ -224,16 +225,18 @@ async fn capture_before(vault: &Vault, file: &Stored) -> Result<Option<Facts>, E
 /// What is known of the history in a vault: by its complete copies, its newest captures, and its recorded holes.
 async fn known_of(vault: &Vault) -> Result<Known, Error> {
     let files = survey::list(vault).await?;
-    let newest = |level| {
+    let newest_of = |level| {
         let mut files: Vec<Stored> = files.iter().filter(|file| file.level == level).copied().collect();
         files.sort_by_key(|file| std::cmp::Reverse(file.max));
         files
     };
-    let telling = newest(Level::BASE).into_iter().take(TELLING).chain(newest(Level::LOG).into_iter().take(TELLING));
+    let telling =
+        newest_of(Level::BASE).into_iter().take(TELLING).chain(newest_of(Level::LOG).into_iter().take(TELLING));
     let looks: Vec<_> = telling.map(|file| async move { (file, whole(vault, &file).await) }).collect();
     let mut looks = stream::iter(looks).buffered(AT_ONCE);
     let oldest = files.iter().filter(|file| file.min.0 == 1).map(|file| file.max).min();
-    let mut known = Known { files: files.clone(), lineages: BTreeSet::new(), oldest, nameless: false, continued: None };
+    let newest = files.iter().map(|file| file.max).max();
+    let mut known = Known { files, lineages: BTreeSet::new(), oldest, newest, nameless: false, continued: None };
     while let Some((_, looked)) = looks.next().await {
         let Looked::Facts(facts) = looked? else { continue };
         match facts.lineage {

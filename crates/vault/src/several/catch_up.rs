@@ -197,19 +197,19 @@ async fn inspect(
         let behind = state.standings.get(i).and_then(|standing| standing.behind.as_ref());
         behind.is_some_and(|behind| behind.deleted.contains(key))
     };
-    let names: Vec<ObjectKey> =
-        missing.extra.iter().filter(|key| telling(key).is_some() && fixed(key) && !deleted(key)).cloned().collect();
-    if let Some(judge) = shared.judge.as_ref().filter(|_| !names.is_empty()) {
+    let extra = missing.extra.iter().filter(|key| !deleted(key)).cloned();
+    // The judge also knows names that are of this history although no other vault has them: a complete copy for example.
+    let is_judged = |key: &ObjectKey| shared.judge.is_some() && telling(key).is_some() && fixed(key);
+    let (judged, others): (Vec<ObjectKey>, Vec<ObjectKey>) = extra.partition(is_judged);
+    if let Some(judge) = shared.judge.as_ref().filter(|_| !judged.is_empty()) {
         let older_stay = shared.keeps(i);
-        let question = Question { suspect: to, names: &names, sound: from, recorded: true, older_stay, complete: true };
+        let question =
+            Question { suspect: to, names: &judged, sound: from, recorded: true, older_stay, complete: true };
         if let Some(stranger) = judge.stranger(question).await? {
             return Err(strange(shared, i, &stranger));
         }
     }
-    // Names that the judge knows are of this history, a complete copy that only this vault has for example.
-    let is_judged = |key: &ObjectKey| shared.judge.is_some() && names.contains(key);
-    let extra: Vec<ObjectKey> = missing.extra.iter().filter(|key| !deleted(key) && !is_judged(key)).cloned().collect();
-    match unknown(shared, i, &extra).await? {
+    match unknown(shared, i, &others).await? {
         Some(key) => Err(Error::Differs {
             object: to.object(&key),
             cause: "it is newer than everything that this process acknowledged, and no other vault has it".to_owned(),

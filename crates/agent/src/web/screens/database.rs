@@ -237,7 +237,7 @@ fn of_proofs(history: &History) -> Markup {
         h2 { "Proofs in the vault" }
         @match &history.proofs {
             Ok((proofs, doubts)) => {
-                @if proofs.is_empty() { p { "None: nobody has proved that it can be restored. " code { "seawall verify --restore" } " makes one." } }
+                @if proofs.is_empty() { p { "None: no proof shows that it can be restored. " code { "seawall verify --restore" } " makes one." } }
                 ul { @for proof in proofs.iter().take(PROOFS) { (one(proof)) } }
                 @for doubt in doubts.iter().take(PROOFS) { p.quiet { bdi { (doubt) } } }
             }
