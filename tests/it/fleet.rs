@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use seawall_tests::{Random, Stand, run};
+use seawall_tests::{Random, Stand, digest, model, run};
 use seawall_vault::testing::S3Server;
 use serde_json::{Value, json};
 
@@ -131,4 +131,40 @@ fn a_bucket_of_vaults_on_s3() {
     let opened = fleet(&stand, &server.url("all"), &[&["--json"], &identity[..]].concat()).ok().json();
     let proof = &row(&opened, "sealed")["proof"];
     assert_eq!(proof["faults"], json!([]), "{opened:#}");
+}
+
+/// A link, and a name with a line feed, hide databases. Each command says so, and doesn't call the rest the whole.
+#[test]
+fn names_that_can_be_no_object_are_told() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let (backups, disk) = (stand.path("backups"), stand.path("disk"));
+    let place = backups.to_str().unwrap();
+    let committed = stand.app().commit(5);
+    let held = digest::of(&stand.db());
+    for vault in [backups.join("shop"), disk.join("linked"), backups.join("line\nfeed")] {
+        run("seawall", stand.command().args(["replicate", "--once"]).arg(stand.db()).arg(vault)).ok();
+    }
+    std::os::unix::fs::symlink(&disk, backups.join("disk")).unwrap();
+
+    let told = fleet(&stand, place, &["--json"]).exits(3);
+    assert_eq!(names(&told.json()), ["shop"]);
+    assert_eq!(told.json()["passed_over"]["code"], "vault.passed-over");
+    assert!(told.json()["passed_over"]["cause"].as_str().unwrap().contains("and 1 more name"), "{told}");
+    assert!(told.stderr.contains("error[vault.passed-over]") && told.stderr.contains("backups/disk"), "{told}");
+    fleet(&stand, place, &["--check"]).exits(3);
+
+    let copy = stand.path("copy");
+    let copied = run("seawall", stand.command().args(["copy", place]).arg(&copy)).exits(3);
+    assert!(copied.stderr.contains("error[vault.passed-over]"), "{copied}");
+    let into = stand.path("back");
+    for from in [place, copy.to_str().unwrap()] {
+        let restored = run("seawall", stand.command().args(["restore", "--all", from, "--force", "-o"]).arg(&into));
+        // The copy has no such names.
+        restored.exits(if from == place { 3 } else { 0 });
+        let back = into.join("shop");
+        assert_eq!((model::check(&back, stand.seed), digest::of(&back)), (committed, held.clone()));
+    }
+    // What the link leads to is a place of its own.
+    fleet(&stand, disk.to_str().unwrap(), &[]).ok();
+    run("seawall", stand.command().args(["verify", place])).exits(1);
 }

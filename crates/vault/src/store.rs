@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use seawall_core::{Moment, Requests};
+use seawall_core::{Failure, Kind, Moment, Requests};
 
 use crate::several::MemberState;
 use crate::{Capabilities, Digest, Error, Lock, ObjectKey, Prefix, Protection, Scheme};
@@ -116,6 +116,52 @@ pub struct Page {
     pub entries: Vec<Entry>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<ObjectKey>,
+    /// Names among these that are no objects.
+    pub passed_over: PassedOver,
+}
+
+/// Names in a listing that Seawall doesn't take for objects: links, names that no key may have, and what lies too deep. They could lead
+/// elsewhere (I11). Files that are being written (`.tmp`) and folders' own markers aren't counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PassedOver {
+    /// How many.
+    pub count: u64,
+    /// The first of them, escaped, and cut to 200 characters.
+    pub first: Option<String>,
+}
+
+impl PassedOver {
+    /// Counts a name below the vault.
+    pub(crate) fn note(&mut self, name: &str) {
+        let unfinished = name.split('/').any(|segment| segment.ends_with(".tmp"));
+        if unfinished || name.is_empty() || name.ends_with('/') {
+            return;
+        }
+        let first = || name.chars().take(200).collect::<String>().escape_debug().to_string();
+        self.add(Self { count: 1, first: Some(first()) });
+    }
+
+    /// What to tell of it; `None` if nothing was passed over. `place` is the place that was listed.
+    pub fn failure(&self, place: &str) -> Option<Failure> {
+        let first = self.first.as_ref()?;
+        let others = match self.count {
+            0 | 1 => String::new(),
+            2 => " and 1 more name".to_owned(),
+            count => format!(" and {} more names", count - 1),
+        };
+        let cause = format!(
+            "this name{others} can't be an object: a link, or a name that no key may have. Seawall doesn't look behind it"
+        );
+        let next =
+            "if it is a link to a folder of databases, name that folder as a place of its own; otherwise remove it";
+        Some(Failure::new(Kind::Refused, "vault.passed-over", format!("{place}/{first}"), cause, next))
+    }
+
+    /// Adds what another page passed over.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.first = self.first.take().or(other.first);
+    }
 }
 
 /// An object's bytes on their way.

@@ -347,12 +347,23 @@ impl Vault {
         prefix: &Prefix,
         start_after: Option<&ObjectKey>,
     ) -> impl Stream<Item = Result<Entry, Error>> + Send + 'static {
+        self.entries_noting(prefix, start_after, Arc::default())
+    }
+
+    /// Like [`Vault::entries`], and tells which names were passed over. What is told is complete at the end of the stream.
+    pub fn entries_noting(
+        &self,
+        prefix: &Prefix,
+        start_after: Option<&ObjectKey>,
+        passed_over: Arc<Mutex<PassedOver>>,
+    ) -> impl Stream<Item = Result<Entry, Error>> + Send + 'static {
         let (vault, prefix) = (self.clone(), prefix.clone());
         let pages = stream::try_unfold(Some(start_after.cloned()), move |at| {
-            let (vault, prefix) = (vault.clone(), prefix.clone());
+            let (vault, prefix, passed_over) = (vault.clone(), prefix.clone(), passed_over.clone());
             async move {
                 let Some(after) = at else { return Ok(None) };
                 let page = vault.page(&prefix, after.as_ref()).await?;
+                passed_over.lock().unwrap_or_else(PoisonError::into_inner).add(page.passed_over);
                 Ok::<_, Error>(Some((stream::iter(page.entries.into_iter().map(Ok)), page.next.map(Some))))
             }
         });

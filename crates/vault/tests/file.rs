@@ -101,6 +101,35 @@ async fn links_lead_nowhere() {
     assert!(store.list(&Prefix::all(), None, 10).await.expect("list").entries.is_empty());
 }
 
+/// Pages of any size count each of these names once.
+#[tokio::test]
+async fn names_that_are_no_objects_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("vault");
+    for name in ["a", "c", "d/e", "d/x.tmp", "d/line\nfeed", "f\\g", "z"] {
+        let path = root.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, b"n").expect("write");
+    }
+    for link in ["b", "d/0", "d/z", "zz"] {
+        symlink(folder.path(), root.join(link)).expect("a link");
+    }
+    let store = FileStore::new(&root);
+    for limit in 1..6 {
+        let (mut entries, mut passed_over, mut after) = (Vec::new(), 0, None);
+        loop {
+            let page = store.list(&Prefix::all(), after.as_ref(), limit).await.expect("list");
+            entries.extend(page.entries.into_iter().map(|entry| entry.key.to_string()));
+            passed_over += page.passed_over.count;
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!((entries, passed_over), (["a", "c", "d/e", "z"].map(str::to_owned).to_vec(), 6), "pages of {limit}");
+    }
+}
+
 #[tokio::test]
 async fn a_file_in_the_way_is_an_error_and_not_a_panic() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -14,13 +14,14 @@ mod tally;
 mod trend;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_archive::{Link, SetId};
 use seawall_core::{
     Alarm, Clock as _, Description, Failure, LastError, Level, Moment, Phase, Point, Proof, Status, SystemClock,
 };
-use seawall_vault::{Access, ObjectKey, Prefix, Vault, VaultUrl};
+use seawall_vault::{Access, ObjectKey, PassedOver, Prefix, Vault, VaultUrl};
 use serde::Serialize;
 
 pub use self::choose::{Choose, Filter, Order};
@@ -108,6 +109,9 @@ pub struct Catalogued {
     pub foreign_objects: u64,
     /// Their bytes.
     pub foreign_bytes: u64,
+    /// Names that can't be objects, and behind which nothing was looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed_over: Option<Failure>,
     /// When the vault was listed.
     pub at: Moment,
     /// Requests for pages of the listing.
@@ -124,8 +128,9 @@ impl Opener {
         // Each database has a marker of its own, and a listing needs no key.
         let vault = self.vault_with(url, Access::Names).await?;
         let mut tallies: BTreeMap<(String, String), Tally> = BTreeMap::new();
+        let passed_over = Arc::new(Mutex::new(PassedOver::default()));
         let mut catalogued = Catalogued { at: now, ..Catalogued::default() };
-        let mut entries = Box::pin(vault.entries(&Prefix::all(), None));
+        let mut entries = Box::pin(vault.entries_noting(&Prefix::all(), None, passed_over.clone()));
         while let Some(entry) = entries.try_next().await? {
             let Some(named) = named(vault.scheme(), entry.key.as_str()) else {
                 catalogued.foreign_objects += 1;
@@ -135,6 +140,7 @@ impl Opener {
             let key = (named.root.to_owned(), named.database.unwrap_or_default());
             tallies.entry(key).or_default().add(named.fact, entry.size, entry.modified);
         }
+        catalogued.passed_over = passed_over.lock().unwrap_or_else(PoisonError::into_inner).failure(&url.to_string());
         catalogued.listed_pages = vault.counts().list;
         let rows = rows(tallies, url, now);
         catalogued.found = u64::try_from(rows.len()).unwrap_or(u64::MAX);

@@ -12,14 +12,14 @@ mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use seawall_core::{
     Clock as _, Failure, Finding, IntegrityCheck, Kind, Point, Progress, RestoreRequest, SystemClock, When,
 };
 use seawall_vault::several::transfer::{self, Copied as Done};
-use seawall_vault::{Access, ObjectKey, Prefix, Vault, VaultUrl};
+use seawall_vault::{Access, ObjectKey, PassedOver, Prefix, Vault, VaultUrl};
 use serde::Serialize;
 
 use self::plan::{Clash, Class, Item, Plan};
@@ -119,6 +119,9 @@ pub struct Copied {
     pub databases: Vec<CopiedDatabase>,
     /// Whether the copy was opened and read by its engine; without the owner's key only bytes are compared.
     pub opened: bool,
+    /// Names in the vault that can't be objects, and weren't copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed_over: Option<Failure>,
 }
 
 /// Both ends of a copy.
@@ -141,7 +144,9 @@ impl Opener {
             return Err(refused("copy.same-place", to.to_string(), format!("it overlaps with {from}"), next));
         }
         let ends = self.ends(request).await?;
-        let here = items(&ends).await?;
+        let passed_over = Arc::new(Mutex::new(PassedOver::default()));
+        let here = items(&ends, passed_over.clone()).await?;
+        let passed_over = passed_over.lock().unwrap_or_else(PoisonError::into_inner).failure(&from.to_string());
         if !here.iter().any(|item| matches!(item.class, Class::Data | Class::Link)) {
             let (cause, next) = ("there is nothing to copy here", "check the place");
             return Err(Failure::new(Kind::NotFound, "copy.empty", from.to_string(), cause, next));
@@ -170,6 +175,7 @@ impl Opener {
             present: Count::of(&first.there),
             databases: Vec::new(),
             opened,
+            passed_over,
         };
         compare(&ends, &first.there, &*progress).await?;
         if request.dry_run {
@@ -199,10 +205,10 @@ impl Opener {
                 return Err(Failure::new(Kind::Unavailable, "copy.vanished", object, cause, next));
             }
             // What was merged away is covered by newer objects.
-            next = decide(&ends, &items(&ends).await?, &there(&ends).await?, None)?;
+            next = decide(&ends, &items(&ends, Arc::default()).await?, &there(&ends).await?, None)?;
         }
         if !opened {
-            let now = decide(&ends, &items(&ends).await?, &there(&ends).await?, keys)?;
+            let now = decide(&ends, &items(&ends, Arc::default()).await?, &there(&ends).await?, keys)?;
             reread(&ends, &now.there, &*progress).await?;
             return Ok(copied);
         }
@@ -245,7 +251,7 @@ impl Opener {
             }
             return Ok(Ends { from: names, to: target, raw: true });
         }
-        let several = self.databases_below(from).await?.iter().any(|(below, _)| !below.is_empty());
+        let several = self.databases_below(from).await?.databases.iter().any(|(below, _)| !below.is_empty());
         if several || nested {
             let cause = "it holds several databases, and each has its own encryption";
             let next = "copy each database by itself";
@@ -279,7 +285,7 @@ impl Opener {
         let own = recognise::look(&self.open(place, Access::Names).await?).await?;
         let found = match own {
             Held::Lmdb | Held::Sets => vec![(String::new(), place.clone())],
-            Held::Sqlite | Held::Nothing => self.databases_below(place).await?,
+            Held::Sqlite | Held::Nothing => self.databases_below(place).await?.databases,
         };
         let mut all = Vec::new();
         for (below, place) in found {
@@ -402,11 +408,11 @@ fn real(place: &VaultUrl) -> String {
     }
 }
 
-/// What is copied of a vault.
-async fn items(ends: &Ends) -> Result<Vec<Item>, Failure> {
+/// What is copied of a vault. `passed_over` gets the names that can't be objects.
+async fn items(ends: &Ends, passed_over: Arc<Mutex<PassedOver>>) -> Result<Vec<Item>, Failure> {
     let (from, to) = (ends.from.scheme(), ends.to.scheme());
     let mut all = Vec::new();
-    let mut entries = Box::pin(ends.from.entries(&Prefix::all(), None));
+    let mut entries = Box::pin(ends.from.entries_noting(&Prefix::all(), None, passed_over));
     while let Some(entry) = entries.try_next().await? {
         if let Some(class) = plan::class(&entry.key)
             && (ends.raw || class != Class::Marker)

@@ -1,6 +1,8 @@
 //! The command line as it is typed.
 
 mod doctor;
+#[cfg(test)]
+mod documented;
 mod encrypted;
 mod explain;
 mod fleet;

@@ -34,11 +34,12 @@ pub(crate) fn run(arguments: &CopyArguments, edge: &Edge, json: bool) -> Result<
     let opener = edge.opener(runtime::working())?;
     let copied = runtime::run(opener.copy(&request, progress(edge, json)))?;
     let is_sound = copied.databases.iter().all(|database| database.findings.is_empty());
+    let passed_over: Vec<Failure> = copied.passed_over.iter().cloned().collect();
     Ok(Output {
         text: render(&copied),
-        failures: Vec::new(),
         json: to_json(&copied),
-        exit: Exit::judge(is_sound, true),
+        exit: Exit::judge(is_sound, passed_over.is_empty()),
+        failures: passed_over,
     })
 }
 
@@ -96,6 +97,7 @@ mod tests {
             present: Count { objects: 1, bytes: 10 },
             databases: vec![database],
             opened: true,
+            passed_over: None,
         };
         let first = "file:///v to s3://b: 2 objects (2.0 KiB) copied, 1 object (10 B) there already\n";
         assert_eq!(

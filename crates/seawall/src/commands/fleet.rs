@@ -17,6 +17,7 @@ pub(crate) fn run(arguments: &FleetArguments, edge: &Edge) -> Result<Output, Fai
     let place = server::place(&arguments.vault, edge)?;
     let opener = edge.opener(runtime::working())?;
     let found = runtime::run(opener.catalogue(&place, &choose))?;
+    let passed_over: Vec<Failure> = found.passed_over.iter().cloned().collect();
     if found.found == 0 {
         let cause = match found.foreign_objects {
             0 => "there is nothing here".to_owned(),
@@ -25,9 +26,13 @@ pub(crate) fn run(arguments: &FleetArguments, edge: &Edge) -> Result<Output, Fai
         let next = "check the place: name the bucket, or the prefix that the vaults share";
         return Err(Failure::new(Kind::NotFound, "command.empty-vault", place.to_string(), cause, next));
     }
-    let exit = if arguments.check { check(&found.databases) } else { Exit::Done };
+    let exit = if arguments.check {
+        check(&found.databases, passed_over.is_empty())
+    } else {
+        Exit::judge(true, passed_over.is_empty())
+    };
     let text = if arguments.csv { csv(&found.databases) } else { text(&found) };
-    Ok(Output { exit, ..Output::done(text, &found) })
+    Ok(Output { exit, failures: passed_over, ..Output::done(text, &found) })
 }
 
 fn choose(arguments: &FleetArguments) -> Result<Choose, Failure> {
@@ -48,12 +53,12 @@ fn choose(arguments: &FleetArguments) -> Result<Choose, Failure> {
     Ok(Choose { filters, order, limit: arguments.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)) })
 }
 
-/// The exit code that alarms make, as `status --check` has it. What couldn't be found out, or has no point, counts as a warning, and so
-/// does a choice of nothing.
-fn check(rows: &[Row]) -> Exit {
+/// The exit code that alarms make, as `status --check` has it. What couldn't be found out, was passed over, or has no point, counts as a
+/// warning, and so does a choice of nothing.
+fn check(rows: &[Row], is_whole: bool) -> Exit {
     let is_critical = |row: &Row| row.alarms.iter().any(|alarm| alarm.severity == Severity::Critical);
     let is_fine = |row: &Row| row.alarms.is_empty() && row.doubts.is_empty() && row.newest.is_some();
-    Exit::judge(!rows.iter().any(is_critical), !rows.is_empty() && rows.iter().all(is_fine))
+    Exit::judge(!rows.iter().any(is_critical), is_whole && !rows.is_empty() && rows.iter().all(is_fine))
 }
 
 fn text(found: &Catalogued) -> String {

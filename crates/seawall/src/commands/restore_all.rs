@@ -41,8 +41,8 @@ pub(crate) fn run(arguments: &RestoreArguments, request: &RestoreRequest, edge: 
     let folder = arguments.output.as_ref().map(|folder| edge.absolute(folder));
     let threads = (runtime::working() / AT_ONCE).max(1);
     let opener = edge.opener(threads)?;
-    let done = runtime::run(async {
-        let items = match &arguments.source {
+    let (done, passed_over) = runtime::run(async {
+        let (items, passed_over) = match &arguments.source {
             Some(text) => below(text, arguments, folder, edge, &opener).await?,
             None => configured(arguments, folder.as_deref(), edge, &opener).await?,
         };
@@ -50,10 +50,14 @@ pub(crate) fn run(arguments: &RestoreArguments, request: &RestoreRequest, edge: 
             let done = restore(&item, request, arguments.if_missing, &opener).await;
             (item, done)
         };
-        Ok(stream::iter(items).map(restore).buffered(AT_ONCE).collect::<Vec<_>>().await)
+        let done = stream::iter(items).map(restore).buffered(AT_ONCE).collect::<Vec<_>>().await;
+        Ok((done, passed_over))
     })?;
-    Ok(render(&done))
+    Ok(render(&done, passed_over))
 }
+
+/// Databases to restore, and names in their vaults that were passed over.
+type Chosen = (Vec<Item>, Vec<Failure>);
 
 /// The databases of a vault.
 async fn below(
@@ -62,7 +66,7 @@ async fn below(
     folder: Option<PathBuf>,
     edge: &Edge,
     opener: &Opener,
-) -> Result<Vec<Item>, Failure> {
+) -> Result<Chosen, Failure> {
     let Source::Vault(vault) = Source::find(text, &arguments.config, edge)?.past(&arguments.past)? else {
         let next = "name a vault, or leave the name out for every database of the configuration";
         return Err(usage("usage.arguments", text, "--all is for several databases, and this is one", next));
@@ -72,10 +76,11 @@ async fn below(
         return Err(usage("usage.no-output", &vault.to_string(), cause, "name one with -o FOLDER"));
     };
     let found = opener.databases_below(&vault).await?;
-    if found.is_empty() {
+    if found.databases.is_empty() {
         return Err(super::timeline::nothing(&vault.to_string()));
     }
-    Ok(found.into_iter().map(|(name, place)| item(name, place, &folder)).collect())
+    let items = found.databases.into_iter().map(|(name, place)| item(name, place, &folder)).collect();
+    Ok((items, found.passed_over.into_iter().collect()))
 }
 
 /// The vault's own database is called like the vault.
@@ -98,7 +103,7 @@ async fn configured(
     folder: Option<&Path>,
     edge: &Edge,
     opener: &Opener,
-) -> Result<Vec<Item>, Failure> {
+) -> Result<Chosen, Failure> {
     let mut config = configuration::require(&arguments.config, edge)?;
     if let Some(at) = source::past(&arguments.past)? {
         for database in &mut config.databases {
@@ -118,9 +123,11 @@ async fn configured(
         Item { name: database.name.clone(), output, source: Source::Database(Box::new(database)) }
     };
     let mut items: Vec<Item> = config.databases.into_iter().map(item).collect();
+    let mut passed_over = Vec::new();
     for directory in &config.directories {
         let found = opener.databases_below(&directory.template.vault).await?;
-        for (below, _) in found.into_iter().filter(|(below, _)| directory.holds(below)) {
+        passed_over.extend(found.passed_over);
+        for (below, _) in found.databases.into_iter().filter(|(below, _)| directory.holds(below)) {
             let found = directory.database(Path::new(&below))?;
             // One that is named with its path as well is what that item says.
             let Some(path) = found.path().filter(|path| !named.contains(*path)).map(Path::to_owned) else { continue };
@@ -137,7 +144,7 @@ async fn configured(
             let next = "leave out -o, so that each goes to its own path, or restore them one by one";
             Err(usage("usage.arguments", &pair[0].display().to_string(), cause, next))
         }
-        None => Ok(items),
+        None => Ok((items, passed_over)),
     }
 }
 
@@ -172,7 +179,7 @@ fn no_folder(folder: &Path, error: &std::io::Error) -> Failure {
     )
 }
 
-fn render(done: &[(Item, Done)]) -> Output {
+fn render(done: &[(Item, Done)], passed_over: Vec<Failure>) -> Output {
     let (mut rows, mut failures, mut documents) = (Vec::new(), Vec::new(), Vec::new());
     for (item, done) in done {
         let (mut restored, mut error) = (json!(null), json!(null));
@@ -197,10 +204,12 @@ fn render(done: &[(Item, Done)]) -> Output {
             "name": item.name, "output": item.output, "restored": restored, "skipped": skipped, "error": error,
         }));
     }
-    let exit = Exit::of_all(done.iter().map(|(_, done)| match done {
+    let results = done.iter().map(|(_, done)| match done {
         Done::Failed(failure) => Err(failure),
         _ => Ok(()),
-    }));
+    });
+    let exit = Exit::of_all(results.chain(passed_over.iter().map(Err)));
+    failures.extend(passed_over);
     let text = table::table(&["database", "state", "point", "read", "file"], rows, &[3]);
     Output { text, failures, json: json!({ "databases": documents }), exit }
 }
@@ -231,11 +240,14 @@ mod tests {
         let restored =
             Restored { point, output, bytes: 1, objects, duration_ms: 1, dry_run: false, doubts: Vec::new() };
         let failure = Failure::new(Kind::Corrupt, "test.code", "o", "c", "n");
-        let output = render(&[
-            (item("a"), Done::Restored(restored)),
-            (item("b"), Done::Failed(failure.clone())),
-            (item("c"), Done::Skipped),
-        ]);
+        let output = render(
+            &[
+                (item("a"), Done::Restored(restored)),
+                (item("b"), Done::Failed(failure.clone())),
+                (item("c"), Done::Skipped),
+            ],
+            Vec::new(),
+        );
         assert_eq!(output.exit, Exit::Partly);
         assert_eq!(output.failures, [failure]);
         assert_eq!(

@@ -13,7 +13,7 @@ use crate::progress::progress;
 use crate::source::Source;
 
 /// A database's place, and what reading it showed.
-type Read = (String, Result<Found, Failure>);
+pub(super) type Read = (String, Result<Found, Failure>);
 
 /// Verifies every database below a place; `None` where there is none.
 pub(super) async fn below(
@@ -24,14 +24,15 @@ pub(super) async fn below(
     as_json: bool,
 ) -> Result<Option<Vec<Read>>, Failure> {
     let found = opener.databases_below(place).await?;
-    if found.iter().all(|(name, _)| name.is_empty()) {
+    if found.databases.iter().all(|(name, _)| name.is_empty()) {
         return Ok(None);
     }
     let mut all = Vec::new();
-    for (_, place) in found {
+    for (_, place) in found.databases {
         let verified = async { read(&*opener.vault(&place).await?, arguments, progress(edge, as_json)).await };
         all.push((place.to_string(), verified.await));
     }
+    all.extend(found.passed_over.map(|failure| (failure.object.clone(), Err(failure))));
     Ok(Some(all))
 }
 

@@ -13,8 +13,8 @@ use seawall_core::{Moment, Requests};
 
 use super::MemberState;
 use crate::{
-    Abilities, Body, Entry, Error, Lock, Meta, Multipart, ObjectKey, Page, Prefix, Protection, PutOptions, Scheme,
-    Store, Tag,
+    Abilities, Body, Entry, Error, Lock, Meta, Multipart, ObjectKey, Page, PassedOver, Prefix, Protection, PutOptions,
+    Scheme, Store, Tag,
 };
 
 /// Folders with two names each: outside, and in the store. All end in `/`, none begins with another of its side.
@@ -95,7 +95,7 @@ impl RenamedStore {
         let page = self.inner.list(&below, after.as_ref(), limit).await?;
         let renamed = |entry: Entry| Some(Entry { key: Renames::outward(outside, inside, &entry.key)?, ..entry });
         let next = page.next.as_ref().and_then(|next| Renames::outward(outside, inside, next));
-        Ok(Page { entries: page.entries.into_iter().filter_map(renamed).collect(), next })
+        Ok(Page { entries: page.entries.into_iter().filter_map(renamed).collect(), next, ..page })
     }
 }
 
@@ -189,7 +189,7 @@ impl Store for RenamedStore {
         let mut after = start_after.cloned();
         let folders: Vec<&(Prefix, Prefix)> =
             self.renames.0.iter().filter(|(outside, _)| overlap(outside, prefix)).collect();
-        let mut entries = Vec::new();
+        let (mut entries, mut passed_over) = (Vec::new(), PassedOver::default());
         for folder in &folders {
             let (outside, _) = *folder;
             let is_below = |key: &ObjectKey| key.as_str().starts_with(outside.as_str());
@@ -202,28 +202,31 @@ impl Store for RenamedStore {
                 let page = self.plain(prefix, after.as_ref(), limit).await?;
                 let cut = page.entries.iter().position(|entry| entry.key.as_str() > outside.as_str());
                 let all = cut.is_none() && page.next.is_some();
+                passed_over.add(page.passed_over);
                 let taken = page.entries.into_iter().take(cut.unwrap_or(usize::MAX));
                 entries.extend(taken.filter(|entry| !self.renames.is_hidden(&entry.key)));
                 if all {
-                    return Ok(Page { entries, next: page.next });
+                    return Ok(Page { entries, next: page.next, passed_over });
                 }
             }
             let page = self.folder_page(folder, prefix, after.as_ref(), limit).await?;
             entries.extend(page.entries);
+            passed_over.add(page.passed_over);
             if page.next.is_some() {
-                return Ok(Page { entries, next: page.next });
+                return Ok(Page { entries, next: page.next, passed_over });
             }
             after = Some(last_below(outside)?);
             if entries.len() >= limit {
-                return Ok(Page { entries, next: after });
+                return Ok(Page { entries, next: after, passed_over });
             }
         }
         if folders.iter().any(|(outside, _)| prefix.as_str().starts_with(outside.as_str())) {
-            return Ok(Page { entries, next: None });
+            return Ok(Page { entries, next: None, passed_over });
         }
         let page = self.plain(prefix, after.as_ref(), limit).await?;
         entries.extend(page.entries.into_iter().filter(|entry| !self.renames.is_hidden(&entry.key)));
-        Ok(Page { entries, next: page.next })
+        passed_over.add(page.passed_over);
+        Ok(Page { entries, next: page.next, passed_over })
     }
 
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {

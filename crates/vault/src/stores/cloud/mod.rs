@@ -303,7 +303,11 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
             self.proven.store(true, Ordering::Relaxed);
             let Some(found) = found else { return Ok(page) };
             let metadata = found.metadata();
-            let Some(Ok(key)) = found.path().strip_prefix(&*self.prefix).map(ObjectKey::new) else { continue };
+            let Some(name) = found.path().strip_prefix(&*self.prefix) else { continue };
+            let Ok(key) = ObjectKey::new(name) else {
+                page.passed_over.note(name);
+                continue;
+            };
             if !metadata.is_file() || start_after.is_some_and(|after| key <= *after) {
                 continue;
             }

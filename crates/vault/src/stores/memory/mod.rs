@@ -191,7 +191,7 @@ impl Store for MemoryStore {
             })
             .collect();
         let next = if entries.len() == limit { entries.last().map(|entry| entry.key.clone()) } else { None };
-        Ok(Page { entries, next })
+        Ok(Page { entries, next, ..Page::default() })
     }
 
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {

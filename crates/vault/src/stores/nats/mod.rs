@@ -31,8 +31,8 @@ pub(crate) use self::link::Link;
 use self::settings::{Access, NatsSettings};
 use self::write::Writer;
 use crate::{
-    Abilities, Body, Entry, Environment, Error, Meta, Multipart, ObjectKey, Page, PlaceSettings as _, Policy, Prefix,
-    PutOptions, Scheme, Secret, Store, Tag, expiry,
+    Abilities, Body, Entry, Environment, Error, Meta, Multipart, ObjectKey, Page, PassedOver, PlaceSettings as _,
+    Policy, Prefix, PutOptions, Scheme, Secret, Store, Tag, expiry,
 };
 
 /// Reads `bytes` as the description of an object, and as the place of a message. Nothing may panic. For the fuzz target.
@@ -195,13 +195,22 @@ impl Store for NatsStore {
 
     async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
         let (api, most) = (&self.api, limit.max(PAGE));
-        let mut first = BTreeMap::new();
+        let (mut first, mut passed_over) = (BTreeMap::new(), PassedOver::default());
         let mut cut = false;
         let mut reader = api.read(&api.url, &format!("$O.{}.M.>", api.bucket), None).await?;
         while let Some(message) = reader.next(WINDOW).await? {
             let Some(name) = info::name(&api.bucket, &message.subject) else { continue };
-            let Some(key) = name.strip_prefix(&self.root).and_then(|key| ObjectKey::new(key).ok()) else { continue };
-            if !key.as_str().starts_with(prefix.as_str()) || start_after.is_some_and(|after| key <= *after) {
+            let Some(below) = name.strip_prefix(&self.root).filter(|below| below.starts_with(prefix.as_str())) else {
+                continue;
+            };
+            let Ok(key) = ObjectKey::new(below) else {
+                // Every page reads all names: the first one counts.
+                if start_after.is_none() {
+                    passed_over.note(below);
+                }
+                continue;
+            };
+            if start_after.is_some_and(|after| key <= *after) {
                 continue;
             }
             let corrupt = |cause: &str| Error::Corrupt { object: api.name(&name), cause: cause.to_owned() };
@@ -222,7 +231,7 @@ impl Store for NatsStore {
             }
         }
         let next = if cut { first.last_key_value().map(|(key, _)| key.clone()) } else { None };
-        Ok(Page { entries: first.into_values().collect(), next })
+        Ok(Page { entries: first.into_values().collect(), next, passed_over })
     }
 
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {

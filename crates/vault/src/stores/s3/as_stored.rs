@@ -204,11 +204,21 @@ impl Store for AsStored {
             }
             let mut last = None;
             for (name, version) in complete {
-                let Some(key) = self.key(&name).filter(|key| start_after.is_none_or(|after| key > after)) else {
+                let there = match version {
+                    Some(Version { id, stored, object: Some((size, tag)), .. }) => Some((id, stored, size, tag)),
+                    _ => None,
+                };
+                let Some(key) = self.key(&name) else {
+                    if there.is_some() {
+                        page.passed_over.note(&name);
+                    }
                     continue;
                 };
+                if start_after.is_some_and(|after| key <= *after) {
+                    continue;
+                }
                 last = Some(key.clone());
-                let Some(Version { id, stored, object: Some((size, tag)), .. }) = version else { continue };
+                let Some((id, stored, size, tag)) = there else { continue };
                 self.remember(&key, &id);
                 page.entries.push(Entry { key, size, modified: stored, written: stored, tag });
             }

@@ -12,7 +12,7 @@ use super::Place;
 use super::link::Lease;
 use super::requests::{Failed, Opened};
 use super::wire::{Attributes, Named};
-use crate::{Entry, Error, ObjectKey, Page, Prefix};
+use crate::{Entry, Error, ObjectKey, Page, PassedOver, Prefix};
 use seawall_core::Moment;
 
 /// The folders that a key may lie deep; more is hostile.
@@ -29,6 +29,8 @@ const AHEAD: (usize, usize) = (2, 16);
 struct Found {
     name: String,
     attributes: Attributes,
+    /// A link could lead anywhere, and other names are no keys (I11).
+    is_passed_over: bool,
 }
 
 impl PartialEq for Found {
@@ -58,6 +60,7 @@ struct Listing<'a> {
     after: &'a str,
     limit: usize,
     entries: Vec<Entry>,
+    passed_over: PassedOver,
 }
 
 /// A page of the keys below `prefix` that sort after `after`.
@@ -70,10 +73,10 @@ pub(super) async fn page(
     let lease = place.link.lease().await?;
     let after = after.map_or("", ObjectKey::as_str);
     let limit = limit.max(LARGE_PAGE);
-    let mut listing = Listing { place, lease, after, limit, entries: Vec::new() };
+    let mut listing = Listing { place, lease, after, limit, entries: Vec::new(), passed_over: PassedOver::default() };
     listing.walk(prefix.as_str().to_owned(), 0).await?;
     let next = listing.entries.last().filter(|_| listing.entries.len() >= limit).map(|entry| entry.key.clone());
-    Ok(Page { entries: listing.entries, next })
+    Ok(Page { entries: listing.entries, next, passed_over: listing.passed_over })
 }
 
 /// A time of the protocol, in seconds.
@@ -103,6 +106,9 @@ impl Listing<'_> {
     fn walk(&mut self, folder: String, depth: usize) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let mut done: Option<String> = None;
+            if depth > DEEPEST {
+                self.passed_over.note(folder.trim_end_matches('/'));
+            }
             while depth <= DEEPEST && self.left() > 0 {
                 let wanted = self.left();
                 let names = self.smallest(&folder, done.as_deref(), wanted).await?;
@@ -111,10 +117,14 @@ impl Listing<'_> {
                     if self.left() == 0 {
                         return Ok(());
                     }
-                    if found.name.ends_with('/') {
+                    if found.is_passed_over {
+                        self.passed_over.note(&found.name);
+                    } else if found.name.ends_with('/') {
                         self.walk(found.name.clone(), depth + 1).await?;
+                    } else if let Some(entry) = entry(&found.name, &found.attributes) {
+                        self.entries.push(entry);
                     } else {
-                        self.entries.extend(entry(&found.name, &found.attributes));
+                        self.passed_over.note(&found.name);
                     }
                     done = Some(found.name);
                 }
@@ -175,7 +185,12 @@ impl Listing<'_> {
         if name.ends_with(super::leftovers::SUFFIX.as_bytes()) {
             self.place.leftovers.saw(path, &name, &attributes);
         }
-        let Some(name) = segment(&name) else { return Ok(None) };
+        let Some(name) = segment(&name) else {
+            let is_itself = matches!(&name[..], b"." | b"..");
+            let name = format!("{folder}{}", String::from_utf8_lossy(&name));
+            let is_wanted = !is_itself && self.is_wanted(&name, done);
+            return Ok(is_wanted.then_some(Found { name, attributes, is_passed_over: true }));
+        };
         if attributes.is_file().is_none() || attributes.is_file() == Some(true) && attributes.size.is_none() {
             // A server that doesn't tell in listings.
             let one = format!("{path}/{name}");
@@ -186,17 +201,18 @@ impl Listing<'_> {
                 Err(failed) => return Err(failed.about(&self.place.object(&one))),
             };
         }
-        // Links are left out: they could lead anywhere (I11).
-        let name = match (attributes.is_folder(), attributes.is_file()) {
-            (Some(true), _) => format!("{folder}{name}/"),
-            (_, Some(true)) => format!("{folder}{name}"),
-            _ => return Ok(None),
-        };
-        let is_wanted = match done {
-            Some(done) => name.as_str() > done,
-            None => name.as_str() > self.after || (name.ends_with('/') && self.after.starts_with(&name)),
-        };
-        Ok(is_wanted.then_some(Found { name, attributes }))
+        let is_folder = attributes.is_folder() == Some(true);
+        let is_passed_over = !is_folder && attributes.is_file() != Some(true);
+        let name = format!("{folder}{name}{}", if is_folder { "/" } else { "" });
+        Ok(self.is_wanted(&name, done).then_some(Found { name, attributes, is_passed_over }))
+    }
+
+    /// Whether a name sorts after `done`; without it, after the key that the page begins behind, or leads there.
+    fn is_wanted(&self, name: &str, done: Option<&str>) -> bool {
+        match done {
+            Some(done) => name > done,
+            None => name > self.after || (name.ends_with('/') && self.after.starts_with(name)),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::client::{Client, when};
 use super::multistatus::Found;
-use crate::{Entry, Error, ObjectKey, Page, Prefix, Tag};
+use crate::{Entry, Error, ObjectKey, Page, PassedOver, Prefix, Tag};
 
 /// The fewest names of a page. Each page asks for all folders on the way again.
 const PAGE: usize = 20_000;
@@ -34,7 +34,7 @@ pub(super) async fn page(
 ) -> Result<Page, Error> {
     let most = limit.max(PAGE);
     let after = start_after.map_or("", ObjectKey::as_str);
-    let mut entries: Vec<Entry> = Vec::new();
+    let (mut entries, mut passed_over): (Vec<Entry>, _) = (Vec::new(), PassedOver::default());
     let mut frames = vec![open(client, prefix.as_str().to_owned(), after, None, most).await?];
     while let Some(frame) = frames.last_mut() {
         let Some((name, found)) = frame.children.pop() else {
@@ -49,6 +49,10 @@ pub(super) async fn page(
             continue;
         };
         let full = format!("{}{name}", frame.folder);
+        if !is_sound(&full) {
+            passed_over.note(full.trim_end_matches('/'));
+            continue;
+        }
         if name.ends_with('/') {
             let most = kept(most, frames.len() + 1);
             frames.push(open(client, full, after, None, most).await?);
@@ -56,11 +60,11 @@ pub(super) async fn page(
         }
         if entries.len() >= most {
             let next = entries.last().map(|entry| entry.key.clone());
-            return Ok(Page { entries, next });
+            return Ok(Page { entries, next, passed_over });
         }
         entries.push(entry(client, &full, found)?);
     }
-    Ok(Page { entries, next: None })
+    Ok(Page { entries, next: None, passed_over })
 }
 
 /// How many names are kept of a folder at that depth, so that all folders on the way together stay below two pages.
@@ -78,7 +82,7 @@ async fn open(client: &Client, folder: String, after: &str, behind: Option<&str>
             let name = if found.folder { format!("{name}/") } else { name };
             let full = format!("{folder}{name}");
             let is_gone = matches!(found.status, Some(404 | 410));
-            if is_gone || !is_wanted(&full, after) || !is_sound(&full) || behind.is_some_and(|last| *name <= *last) {
+            if is_gone || !is_wanted(&full, after) || behind.is_some_and(|last| *name <= *last) {
                 return;
             }
             children.insert(name, found);
