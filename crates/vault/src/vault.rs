@@ -23,8 +23,8 @@ use crate::settle::{self, Owner, Settled};
 use crate::several::MemberState;
 use crate::trouble::Trouble;
 use crate::{
-    Abilities, Access, Capabilities, Condition, Digest, Entry, Environment, Error, Lock, Meta, ObjectKey, Page, Policy,
-    Prefix, Protection, PutOptions, Scheme, SealedStore, Store, Tag, Upload, VaultUrl,
+    Abilities, Access, Capabilities, Condition, Digest, Entry, Environment, Error, Lock, Meta, ObjectKey, Page,
+    PassedOver, Policy, Prefix, Protection, PutOptions, Scheme, SealedStore, Store, Tag, Upload, VaultUrl,
 };
 
 /// Keys asked for with one listing request.
