@@ -31,6 +31,7 @@ mod timeline;
 mod vault;
 mod verify;
 mod verify_all;
+pub(crate) mod wal;
 
 use seawall_agent::{Level, LogFormat, Times, start_logging};
 use seawall_core::Failure;
@@ -80,6 +81,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Config(ConfigCommand::Reload(arguments)) => reload::run(&arguments, edge),
         Command::Notify(NotifyCommand::Test(arguments)) => notify::run(&arguments, edge),
         Command::Vault(command) => vault::run(&command, edge, common.json),
+        Command::Wal(command) => wal::run(&command, edge),
         Command::Lmdb(command) => lmdb::run(&command, &common, edge),
         Command::Ltx(command) => ltx::run(&command, edge, common.json),
         Command::Completion(arguments) => Ok(shell::completion(&arguments)),

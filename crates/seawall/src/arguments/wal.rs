@@ -1,0 +1,61 @@
+//! `seawall wal` as it is typed: the write-ahead log of a PostgreSQL cluster.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{ConfigArguments, EncryptionArguments};
+
+/// The commands about a cluster's log.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WalCommand {
+    /// Store a file of the log: PostgreSQL's archive_command
+    Push(WalPushArguments),
+    /// Get a file of the log back: PostgreSQL's restore_command
+    Fetch(WalFetchArguments),
+}
+
+/// `seawall wal push`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  archive_command = 'seawall wal push %p --vault s3://bucket/main'\n  \
+    archive_command = 'seawall wal push %p --vault main --config /etc/seawall.yml'\n\n\
+    It succeeds only once the store has confirmed the file, and again if the same file comes again. Another file of the same\n\
+    name, and a file of another cluster, is refused, and nothing is written over.")]
+pub(crate) struct WalPushArguments {
+    /// The file: a segment, a .partial, a .history or a .backup. PostgreSQL puts it in place of %p
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// The cluster's vault (folder or URL), or the name of a database in the configuration
+    #[arg(long, value_name = "VAULT|NAME")]
+    pub(crate) vault: String,
+    #[command(flatten)]
+    pub(crate) encryption: EncryptionArguments,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
+/// `seawall wal fetch`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  restore_command = 'seawall wal fetch %f %p --vault s3://bucket/main'\n  \
+    restore_command = 'seawall wal fetch %f %p --vault s3://bucket/main --timeline 2 --identity /etc/owner.key'\n\n\
+    Exit codes: 0 the file is there, complete and durable; 1 the log certainly has no such file and nothing after it;\n\
+    126 anything else, also wrong usage: PostgreSQL then stops and doesn't open as if the log had ended; 143 ended by a signal.")]
+pub(crate) struct WalFetchArguments {
+    /// The name of the file. PostgreSQL puts it in place of %f
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// Where it goes. PostgreSQL puts it in place of %p
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// The cluster's vault (folder or URL), or the name of a database in the configuration
+    #[arg(long, value_name = "VAULT|NAME")]
+    pub(crate) vault: String,
+    /// The timeline that is recovered, as recovery_target_timeline has it: a number, or latest
+    #[arg(long, value_name = "TIMELINE", default_value = "latest")]
+    pub(crate) timeline: String,
+    /// The system identifier of the cluster that is recovered [default: that of global/pg_control in the current folder]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) system: Option<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
