@@ -72,6 +72,7 @@ mod taking_over_from_litestream_and_back;
 mod truth;
 mod two_writers;
 mod vault_probe;
+mod wal;
 mod we_restore_what_litestream_wrote;
 mod web;
 mod webdav;

@@ -244,23 +244,37 @@ impl Log {
 
     /// The ranges of one segment as its bytes, with zeros behind the last one. `None` if there is none.
     async fn assembled(&self, segment: SegmentName, start: Lsn) -> Result<Option<Vec<u8>>, LogError> {
-        let size = self.cluster.segment_size;
         let ranges = self.ranges(segment.timeline, start).await?;
-        if ranges.is_empty() {
-            return Ok(None);
+        match ranges.is_empty() {
+            true => Ok(None),
+            false => self.joined(segment.timeline, start, &ranges).await.map(|(bytes, _)| Some(bytes)),
         }
+    }
+
+    /// The bytes of a segment that begins at `start` and of which these ranges are there, in their order, with zeros behind the
+    /// last one; and how many bytes the ranges have together.
+    ///
+    /// # Errors
+    /// When there is a gap between them, or they differ where they overlap.
+    pub async fn joined(
+        &self,
+        timeline: TimelineId,
+        start: Lsn,
+        ranges: &[(Lsn, Lsn)],
+    ) -> Result<(Vec<u8>, usize), LogError> {
+        let size = self.cluster.segment_size;
         let mut bytes = vec![0; size.bytes() as usize];
         let mut reached = 0;
-        for (from, to) in ranges {
-            let object = LogObject::Range { timeline: segment.timeline, start: from, end: to };
+        for &(from, to) in ranges {
+            let object = LogObject::Range { timeline, start: from, end: to };
             let key = object.key(self.cluster.system)?;
             let at = usize::try_from(from.byte() - start.byte()).unwrap_or(usize::MAX);
             if at > reached {
-                let file = LogFile::Segment(segment).to_string();
+                let file = SegmentName::of(timeline, start, size).to_string();
                 return Err(LogError::Hole { vault: self.vault.url().to_owned(), file, later: from });
             }
             let piece = self.piece(&key).await?;
-            self.check(&key, &piece, PieceKind::Range, segment.timeline, Some(from))?;
+            self.check(&key, &piece, PieceKind::Range, timeline, Some(from))?;
             let content = piece.content()?;
             let corrupt = |cause: &str| Err(crate::Error::corrupt(self.vault.object(&key), cause).into());
             if content.len() as u64 != to.byte() - from.byte() {
@@ -278,11 +292,14 @@ impl Log {
             }
             reached = reached.max(at + content.len());
         }
-        Ok(Some(bytes))
+        Ok((bytes, reached))
     }
 
-    /// The ranges in one segment, in their order.
-    pub(super) async fn ranges(&self, timeline: TimelineId, start: Lsn) -> Result<Vec<(Lsn, Lsn)>, LogError> {
+    /// The ranges in the segment that begins at `start`, in their order.
+    ///
+    /// # Errors
+    /// When the vault can't be listed.
+    pub async fn ranges(&self, timeline: TimelineId, start: Lsn) -> Result<Vec<(Lsn, Lsn)>, LogError> {
         let end = start.after(self.cluster.segment_size.bytes().into()).unwrap_or(start);
         let prefix = name::log_on(self.cluster.system, timeline)?;
         let after = name::before_ranges(self.cluster.system, timeline, start)?;
