@@ -73,6 +73,7 @@ mod truth;
 mod two_writers;
 mod vault_probe;
 mod wal;
+mod wal_receive;
 mod we_restore_what_litestream_wrote;
 mod web;
 mod webdav;

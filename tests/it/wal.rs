@@ -10,13 +10,13 @@ use seawall_tests::{Output, Random, binaries, run, wait};
 use crate::postgres::server::{Base, Server, is_root, output};
 
 /// The versions of the tests: Debian's, and the newest.
-const VERSIONS: [u32; 2] = [15, 18];
+pub(crate) const VERSIONS: [u32; 2] = [15, 18];
 
 /// How long a server may take to archive or to recover.
-const LATE: Duration = Duration::from_secs(120);
+pub(crate) const LATE: Duration = Duration::from_secs(120);
 
 /// The number of rows and a hash of all, for each transaction.
-const SUMS: &str = "SELECT coalesce(string_agg(s, ' '), '') FROM (SELECT tx || ':' || count(*) || ':' || sum(hashtextextended(t::text, 0)) AS s \
+pub(crate) const SUMS: &str = "SELECT coalesce(string_agg(s, ' '), '') FROM (SELECT tx || ':' || count(*) || ':' || sum(hashtextextended(t::text, 0)) AS s \
                     FROM t GROUP BY tx ORDER BY tx) x";
 
 /// A server that archives into a vault beside it.
@@ -35,7 +35,7 @@ fn push_into(vault: &Path) -> String {
     format!("{} wal push %p --vault {}", program(), vault.display())
 }
 
-fn fetch_from(vault: &Path, more: &str) -> String {
+pub(crate) fn fetch_from(vault: &Path, more: &str) -> String {
     format!("restore_command = '{} wal fetch %f %p --vault {} {more}'\n", program(), vault.display())
 }
 
@@ -101,7 +101,7 @@ impl Site {
     }
 }
 
-fn fetch(vault: &Path, name: &str, to: &Path, more: &[&str]) -> Output {
+pub(crate) fn fetch(vault: &Path, name: &str, to: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(binaries::seawall());
     command.current_dir("/tmp").args(["wal", "fetch", name]).arg(to).arg("--vault").arg(vault).args(more);
     run("wal fetch", &mut command)
@@ -112,14 +112,14 @@ fn push(vault: &Path, file: &Path) -> Output {
     run("wal push", command.args(["wal", "push"]).arg(file).arg("--vault").arg(vault))
 }
 
-fn recover(base: &Base, configuration: &str) -> Server {
+pub(crate) fn recover(base: &Base, configuration: &str) -> Server {
     let server = Server::recover(base, "recovery.signal", configuration).expect("it recovers");
     let ready = || (server.sql("postgres", "SELECT pg_is_in_recovery()") == "f").then_some(());
     wait::until("the recovery to end", LATE, ready);
     server
 }
 
-fn scratch() -> tempfile::TempDir {
+pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
@@ -290,7 +290,7 @@ fn wal_survives_a_push_that_is_killed_at_any_moment() {
 }
 
 /// A command of the user who runs the server.
-fn as_owner(program: &Path) -> Command {
+pub(crate) fn as_owner(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
     }

@@ -2,6 +2,7 @@
 
 mod fetch;
 mod push;
+mod receive;
 
 use std::ffi::OsString;
 
@@ -9,16 +10,17 @@ use seawall_agent::{Encryption, Opener};
 use seawall_core::Failure;
 use seawall_vault::Vault;
 
-use crate::arguments::{ConfigArguments, WalCommand};
+use crate::arguments::{Common, ConfigArguments, WalCommand};
 use crate::edge::Edge;
 use crate::output::Output;
 use crate::source::Source;
 
 /// Runs the command.
-pub(crate) fn run(command: &WalCommand, edge: &Edge) -> Result<Output, Failure> {
+pub(crate) fn run(command: &WalCommand, common: &Common, edge: &Edge) -> Result<Output, Failure> {
     match command {
         WalCommand::Push(arguments) => push::run(arguments, edge),
         WalCommand::Fetch(arguments) => Ok(fetch::run(arguments, edge)),
+        WalCommand::Receive(arguments) => receive::run(arguments, common, edge),
     }
 }
 
