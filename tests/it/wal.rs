@@ -47,7 +47,9 @@ impl Site {
     fn with(major: u32, flags: &str) -> Self {
         let archiving = |folder: &Path| {
             let push = push_into(&folder.join("vault"));
-            format!("wal_level = replica\narchive_mode = on\narchive_command = '{push} {flags}'\narchive_timeout = 0\nmax_wal_senders = 5\n")
+            format!(
+                "wal_level = replica\narchive_mode = on\narchive_command = '{push} {flags}'\narchive_timeout = 0\nmax_wal_senders = 5\n"
+            )
         };
         let server = Server::start_on(major, 5432, archiving).expect("the server gets ready");
         server.sql("postgres", "CREATE TABLE t (tx int, n int, filler text)");
@@ -60,7 +62,9 @@ impl Site {
         for _ in 0..transactions {
             self.transactions += 1;
             let tx = self.transactions;
-            let sql = format!("INSERT INTO t SELECT {tx}, n, repeat(md5((n * {tx})::text), 20) FROM generate_series(1, {tx} % 7 + 1) n");
+            let sql = format!(
+                "INSERT INTO t SELECT {tx}, n, repeat(md5((n * {tx})::text), 20) FROM generate_series(1, {tx} % 7 + 1) n"
+            );
             self.server.sql("postgres", &sql);
         }
     }
@@ -138,7 +142,9 @@ fn wal_is_archived_and_recovered_to_the_newest_and_to_any_target() {
             wait::pass(Duration::from_millis(5));
             let time = site.server.sql("postgres", "SELECT clock_timestamp()");
             wait::pass(Duration::from_millis(5));
-            let xid = site.server.sql("postgres", "BEGIN; INSERT INTO t VALUES (-1, 0, ''); SELECT pg_current_xact_id(); COMMIT");
+            let xid = site
+                .server
+                .sql("postgres", "BEGIN; INSERT INTO t VALUES (-1, 0, ''); SELECT pg_current_xact_id(); COMMIT");
             marks.push((sums, lsn, time, xid, nth));
             site.commit(10);
             if nth % 2 == 0 {
@@ -227,7 +233,9 @@ fn wal_of_another_cluster_is_refused_both_ways() {
     theirs.server.sql("postgres", &command);
     theirs.server.sql("postgres", "SELECT pg_reload_conf()");
     // Wait for the setting, then for a failure.
-    let set = || (theirs.server.sql("postgres", "SHOW archive_command").contains(&*ours.vault.to_string_lossy())).then_some(());
+    let set = || {
+        (theirs.server.sql("postgres", "SHOW archive_command").contains(&*ours.vault.to_string_lossy())).then_some(())
+    };
     wait::until("the setting", wait::SOON, set);
     theirs.commit(3);
     theirs.server.sql("postgres", "SELECT pg_switch_wal()");
@@ -341,7 +349,10 @@ fn wal_fetch_calls_only_a_proved_absence_an_absence() {
     let refused = |output: Output, code: &str| {
         let output = output.exits(126);
         assert!(output.stderr.contains(&format!("error[{code}]")), "{output}");
-        assert!(!to.exists() && std::fs::read_dir(folder.path()).expect("a folder").next().is_none(), "nothing is left");
+        assert!(
+            !to.exists() && std::fs::read_dir(folder.path()).expect("a folder").next().is_none(),
+            "nothing is left"
+        );
     };
     let absent = site.fetch("0000000100000000000000FF", &to, &[]).exits(1);
     assert!(absent.stderr.contains("error[log.absent]"), "{absent}");
@@ -353,10 +364,13 @@ fn wal_fetch_calls_only_a_proved_absence_an_absence() {
     refused(run("wal fetch", option.args(["wal", "fetch", &first, "x", "--vualt", "y"])), "usage.arguments");
     refused(site.fetch("RECOVERYXLOG", &to, &[]), "usage.wal-file");
     refused(site.fetch(&first, &to, &["--timeline", "0"]), "usage.arguments");
-    refused(fetch(&folder.path().join("nothing"), &first, &to, &[]), "command.unknown-source");
+    refused(fetch(&folder.path().join("nothing"), &first, &to, &[]), "log.none");
     let empty = scratch();
     refused(fetch(empty.path(), &first, &to, &[]), "log.none");
-    refused(fetch(Path::new("s3://bucket/x?endpoint=http://127.0.0.1:9"), &first, &to, &["--timeline", "1"]), "vault.denied");
+    refused(
+        fetch(Path::new("s3://bucket/x?endpoint=http://127.0.0.1:9"), &first, &to, &["--timeline", "1"]),
+        "vault.denied",
+    );
     // A hole, and damage.
     let object = site.object(&first);
     let aside = site.vault.join("aside");
@@ -410,10 +424,12 @@ fn wal_of_a_promoted_server_and_of_a_demoted_one_stay_apart() {
         // The newest is timeline 2, as PostgreSQL takes it by default.
         let newest = recover(&base, &fetch_from(&old.vault, ""));
         assert_eq!(newest.sql("postgres", SUMS), on_new, "{major}");
-        let second = recover(&base, &format!("{}recovery_target_timeline = '2'\n", fetch_from(&old.vault, "--timeline 2")));
+        let second =
+            recover(&base, &format!("{}recovery_target_timeline = '2'\n", fetch_from(&old.vault, "--timeline 2")));
         assert_eq!(second.sql("postgres", SUMS), on_new, "{major}");
         // The old one is there as well, by its number.
-        let first = recover(&base, &format!("{}recovery_target_timeline = '1'\n", fetch_from(&old.vault, "--timeline 1")));
+        let first =
+            recover(&base, &format!("{}recovery_target_timeline = '1'\n", fetch_from(&old.vault, "--timeline 1")));
         assert_eq!(first.sql("postgres", SUMS), on_old, "{major}");
         // What the old server wrote after the promotion is never mixed in, even if timeline 2 has no segment.
         let folder = scratch();
@@ -440,7 +456,9 @@ fn wal_in_an_encrypted_vault() {
         assert!(Command::new("chmod").arg("-R").arg("a+rwX").arg(path).status().expect("chmod").success());
     };
     let vault = place.path().join("vault");
-    stand.seawall(&["vault", "init", &vault.display().to_string(), "--generate", "-o", &key.display().to_string()]).ok();
+    stand
+        .seawall(&["vault", "init", &vault.display().to_string(), "--generate", "-o", &key.display().to_string()])
+        .ok();
     let text = std::fs::read_to_string(&key).expect("a key");
     let public = text.lines().find_map(|line| line.strip_prefix("# public key: ")).expect("its public key").to_owned();
     open(place.path());

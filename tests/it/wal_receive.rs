@@ -35,7 +35,9 @@ impl Site {
         for _ in 0..transactions {
             self.transactions += 1;
             let tx = self.transactions;
-            let sql = format!("INSERT INTO t SELECT {tx}, n, repeat(md5((n * {tx})::text), 50) FROM generate_series(1, {tx} % 7 + 1) n");
+            let sql = format!(
+                "INSERT INTO t SELECT {tx}, n, repeat(md5((n * {tx})::text), 50) FROM generate_series(1, {tx} % 7 + 1) n"
+            );
             self.server.sql("postgres", &sql);
         }
     }
@@ -62,9 +64,11 @@ fn receive(server: &Server, vault: &Path) -> Process {
 
 fn until_stored(server: &Server) {
     let end = server.sql("postgres", "SELECT pg_current_wal_lsn()");
-    let sql = format!("SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall' AND flush_lsn >= '{end}'");
+    let sql =
+        format!("SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall' AND flush_lsn >= '{end}'");
     wait::until("the vault to have the log", LATE, || (server.sql("postgres", &sql) == "1").then_some(()));
-    let applied = "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall' AND replay_lsn IS NOT NULL";
+    let applied =
+        "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall' AND replay_lsn IS NOT NULL";
     assert_eq!(server.sql("postgres", applied), "0", "nothing is said to be applied");
 }
 
@@ -207,7 +211,9 @@ fn received_log_follows_a_promotion_and_refuses_the_demoted_server() {
         let base = old.server.base();
         old.commit(5);
         let end = old.server.sql("postgres", "SELECT pg_current_wal_lsn()");
-        let stored = format!("SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall' AND flush_lsn >= '{end}'");
+        let stored = format!(
+            "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall' AND flush_lsn >= '{end}'"
+        );
         wait::until("the standby's log", LATE, || (standby.sql("postgres", &stored) == "1").then_some(()));
         standby.sql("postgres", "SELECT pg_promote()");
         for tx in 1001..1010 {

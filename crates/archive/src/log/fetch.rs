@@ -138,6 +138,10 @@ impl Log {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
+        // PostgreSQL asks for it at the end of a recovery, although the first timeline came from no other one.
+        if timeline.number() == 1 {
+            return Err(self.absent(file, "the first timeline has no history"));
+        }
         // PostgreSQL takes a missing history for the end of all timelines.
         let after = name::before_timeline(self.cluster.system, timeline)?;
         let prefix = name::log_of(self.cluster.system)?;

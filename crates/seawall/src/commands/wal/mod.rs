@@ -13,6 +13,7 @@ use seawall_vault::Vault;
 use crate::arguments::{Common, ConfigArguments, WalCommand};
 use crate::edge::Edge;
 use crate::output::Output;
+use crate::server;
 use crate::source::Source;
 
 /// Runs the command.
@@ -38,7 +39,13 @@ async fn open(
     opener: &Opener,
     edge: &Edge,
 ) -> Result<Vault, Failure> {
-    match (Source::find(text, config, edge)?, encryption) {
+    // The first push makes the folder.
+    let is_path = text.starts_with(['/', '.']);
+    let source = match is_path || config.config.is_none() {
+        true => Source::Vault(server::place(text, edge)?),
+        false => Source::find(text, config, edge)?,
+    };
+    match (source, encryption) {
         (Source::Database(database), _) => Ok(opener.database_and_vault(&database).await?.0),
         (Source::Vault(url), None) => opener.vault_alone(&url).await,
         (Source::Vault(url), encryption) => opener.vault_to_fill(&url, encryption).await,

@@ -41,7 +41,9 @@ pub(super) fn run(arguments: &WalReceiveArguments, common: &Common, edge: &Edge)
     let timeline = standing.timeline.map(seawall_archive::log::TimelineId::number);
     let document = json!({ "vault": vault, "timeline": timeline, "received": standing.durable });
     let text = match standing.timeline {
-        Some(timeline) => format!("{vault}: the log of timeline {} is there up to {}\n", timeline.number(), standing.durable),
+        Some(timeline) => {
+            format!("{vault}: the log of timeline {} is there up to {}\n", timeline.number(), standing.durable)
+        }
         None => format!("{vault}: nothing was received\n"),
     };
     Ok(Output::done(text, &document))
