@@ -141,7 +141,7 @@ impl Receiver {
 
     async fn session(&self, shutdown: &Shutdown, memory: &mut Memory) -> Result<(), Error> {
         let mut connection = Connection::open_stream(&self.target).await?;
-        let (log, mut start, mut history) = self.bounded(self.prepare(&mut connection, memory)).await?;
+        let (log, mut start, mut history) = self.prepare(&mut connection, memory).await?;
         loop {
             let mut stream = Stream::begin(self, &mut connection, &log, &start).await?;
             match stream.run(shutdown).await? {
@@ -151,24 +151,18 @@ impl Receiver {
                 }
                 Ended::Switched(switch) => {
                     tracing::info!(timeline = switch.timeline.number(), at = %switch.position, "the server is on another timeline");
-                    history = self
-                        .bounded(self.histories(&mut connection, &log, self.newest(&history, switch.timeline)))
-                        .await?;
+                    let newest = history.timeline.max(switch.timeline);
+                    history = self.histories(&mut connection, &log, newest).await?;
                     start = following(&history, start.timeline, switch.position, log.cluster().segment_size);
                 }
             }
         }
     }
 
-    /// The later of the timeline that was known and the one that follows.
-    fn newest(&self, history: &History, next: TimelineId) -> TimelineId {
-        history.timeline.max(next)
-    }
-
     /// What the server and the vault have, and where the stream begins.
     async fn prepare(&self, connection: &mut Connection, memory: &mut Memory) -> Result<(Log, Start, History), Error> {
-        let identity = connection.identify().await?;
-        let server = Cluster { system: identity.system, segment_size: connection.segment_size().await? };
+        let identity = self.bounded(connection.identify()).await?;
+        let server = Cluster { system: identity.system, segment_size: self.bounded(connection.segment_size()).await? };
         let log = Log::claim(&self.vault, server).await?;
         let contents = log.contents().await?;
         // A demoted server's histories must not be looked for first: it may have none.
@@ -176,7 +170,7 @@ impl Receiver {
             Some(_) => History::first(identity.timeline),
             None => self.histories(connection, &log, identity.timeline).await?,
         };
-        let kept = self.slot(connection, identity.flushed, memory).await?;
+        let kept = self.bounded(self.slot(connection, identity.flushed, memory)).await?;
         let facts = Facts {
             server,
             history: &history,
@@ -221,7 +215,7 @@ impl Receiver {
         log: &Log,
         timeline: TimelineId,
     ) -> Result<History, Error> {
-        let content = connection.timeline_history(timeline).await?;
+        let content = self.bounded(connection.timeline_history(timeline)).await?;
         let history = History::parse(timeline, &content);
         let history = history.map_err(|cause| Error::Protocol { object: self.target.to_string(), cause })?;
         log.put_file(LogFile::History(timeline), content.into()).await?;

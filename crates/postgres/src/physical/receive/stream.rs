@@ -74,9 +74,17 @@ impl<'a> Stream<'a> {
         let (mut known, mut ranges) = (Vec::new(), Vec::new());
         if start.continues && start.durable > start.from {
             ranges = log.ranges(start.timeline, start.from).await?;
-            let (bytes, length) = log.joined(start.timeline, start.from, &ranges).await?;
-            known = bytes;
-            known.truncate(length);
+            match log.joined(start.timeline, start.from, &ranges).await {
+                Ok((bytes, length)) => {
+                    known = bytes;
+                    known.truncate(length);
+                }
+                // The host's key for them is gone: this segment is stored anew from its begin.
+                Err(LogError::Vault(error @ seawall_vault::Error::Sealing { .. })) => {
+                    tracing::warn!(%error, "the ranges of the last segment can't be read, and are stored again");
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         let tail = Tail::new(start, log.cluster().segment_size, known, ranges);
         let slot = &receiver.options.slot;
