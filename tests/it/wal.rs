@@ -283,7 +283,7 @@ fn wal_survives_a_push_that_is_killed_at_any_moment() {
             let mut command = as_owner(&binaries::seawall());
             command.args(["wal", "push"]).arg(&file).arg("--vault").arg(&site.vault);
             let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
-            wait::pass(Duration::from_micros(random.below(60_000)));
+            wait::pass(Duration::from_micros(random.below(300_000)));
             killed += u32::from(process.try_wait().expect("a child").is_none());
             let _ = process.kill();
             process.wait().expect("ended");

@@ -181,6 +181,20 @@ async fn ranges_that_do_not_fit_are_refused() {
 }
 
 #[tokio::test]
+async fn ranges_before_a_hole_do_not_hide_it() {
+    let store = MemoryStore::new();
+    let log = log(&store).await;
+    log.put_range(id(1), at(1, 0), bytes(1, 1)[..100].to_vec().into()).await.expect("stored");
+    assert!(segment(&log, 1, 1, Line::Latest).await.is_ok(), "it is the end of the log");
+    log.put_range(id(1), at(3, 0), bytes(1, 3)[..100].to_vec().into()).await.expect("stored");
+    assert_eq!(code(segment(&log, 1, 1, Line::Latest).await), "log.hole");
+    assert!(segment(&log, 1, 3, Line::Latest).await.is_ok());
+    put(&log, 1, 1).await;
+    assert_eq!(code(segment(&log, 1, 2, Line::Latest).await), "log.hole");
+    assert!(segment(&log, 1, 1, Line::Latest).await.is_ok());
+}
+
+#[tokio::test]
 async fn what_is_missing_before_the_end_is_a_hole() {
     let store = MemoryStore::new();
     let log = log(&store).await;
