@@ -7,7 +7,7 @@ use std::time::Duration;
 use seawall_tests::{Process, Random, binaries, run, wait};
 
 use crate::postgres::server::Server;
-use crate::wal::{LATE, SUMS, VERSIONS, as_owner, fetch, fetch_from, recover, scratch};
+use crate::wal::{LATE, SUMS, VERSIONS, as_owner, fetch, fetch_from, recover, scratch, stops};
 
 const CONFIGURATION: &str = "wal_level = replica\nmax_wal_senders = 8\nmax_replication_slots = 8\nwal_keep_size = 0\n";
 
@@ -278,7 +278,7 @@ fn a_slot_that_was_dropped_is_a_hole_that_no_recovery_crosses() {
     site.until_stored();
     let sums = site.sums();
     receiver.stop().ok();
-    let error = Server::recover(&early, "recovery.signal", &fetch_from(&site.vault, "")).err().expect("it stops");
+    let error = stops(&early, &fetch_from(&site.vault, ""));
     assert!(error.contains("could not restore file"), "{error}");
     assert_eq!(recover(&late, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums);
 }
