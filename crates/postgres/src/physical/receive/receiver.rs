@@ -140,8 +140,17 @@ impl Receiver {
     }
 
     async fn session(&self, shutdown: &Shutdown, memory: &mut Memory) -> Result<(), Error> {
-        let mut connection = Connection::open_stream(&self.target).await?;
-        let (log, mut start, mut history) = self.prepare(&mut connection, memory).await?;
+        let opening = async {
+            let mut connection = Connection::open_stream(&self.target).await?;
+            let prepared = self.prepare(&mut connection, memory).await?;
+            Ok::<_, Error>((connection, prepared))
+        };
+        let (mut connection, (log, mut start, mut history)) = tokio::select! {
+            biased;
+            // Nothing came yet.
+            () = shutdown.graceful() => return Ok(()),
+            opened = opening => opened?,
+        };
         loop {
             let mut stream = Stream::begin(self, &mut connection, &log, &start).await?;
             match stream.run(shutdown).await? {
