@@ -74,6 +74,7 @@ mod two_writers;
 mod vault_probe;
 mod wal;
 mod wal_receive;
+mod wal_timelines;
 mod we_restore_what_litestream_wrote;
 mod web;
 mod webdav;
