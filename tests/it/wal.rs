@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use seawall_tests::{Output, Random, binaries, run, wait};
+use seawall_tests::{Output, Random, run, seawall, wait};
 
 use crate::postgres::server::{Base, Server, is_root, output};
 
@@ -28,7 +28,7 @@ pub(crate) struct Site {
 
 /// The program, where the server's user can run it.
 pub(crate) fn program() -> String {
-    binaries::seawall().canonicalize().expect("a program").display().to_string()
+    seawall().canonicalize().expect("a program").display().to_string()
 }
 
 pub(crate) fn push_into(vault: &Path) -> String {
@@ -106,13 +106,13 @@ impl Site {
 }
 
 pub(crate) fn fetch(vault: &Path, name: &str, to: &Path, more: &[&str]) -> Output {
-    let mut command = Command::new(binaries::seawall());
+    let mut command = Command::new(seawall());
     command.current_dir("/tmp").args(["wal", "fetch", name]).arg(to).arg("--vault").arg(vault).args(more);
     run("wal fetch", &mut command)
 }
 
 fn push(vault: &Path, file: &Path) -> Output {
-    let mut command = Command::new(binaries::seawall());
+    let mut command = Command::new(seawall());
     run("wal push", command.args(["wal", "push"]).arg(file).arg("--vault").arg(vault))
 }
 
@@ -185,14 +185,14 @@ fn wal_that_comes_back_is_what_the_server_and_pg_receivewal_have() {
     for major in VERSIONS {
         let mut site = Site::start(major);
         let received = site.server.folder_of_its_own("received");
-        let slot = |action: &str| {
+        let slot = |site: &Site, action: &str| {
             let mut receive = site.server.tool("pg_receivewal");
             output({
                 receive.args(["-D", &received, "--slot", "beside", action]);
                 receive
             });
         };
-        slot("--create-slot");
+        slot(&site, "--create-slot");
         site.server.sql("postgres", "SELECT pg_switch_wal()");
         site.commit(5);
         let first = site.archive();
@@ -206,7 +206,7 @@ fn wal_that_comes_back_is_what_the_server_and_pg_receivewal_have() {
             receive.args(["-D", &received, "--slot", "beside", "--no-loop", "--endpos", &end]);
             receive
         });
-        slot("--drop-slot");
+        slot(&site, "--drop-slot");
         let folder = scratch();
         for name in [&first, &second] {
             let to = folder.path().join(name);
@@ -266,7 +266,7 @@ fn wal_of_another_cluster_is_refused_both_ways() {
     let system = theirs.server.sql("postgres", "SELECT system_identifier FROM pg_control_system()");
     let refused = ours.fetch(&name, &to, &["--system", &system]).exits(126);
     assert!(refused.stderr.contains("error[log.other-cluster]"), "{refused}");
-    let mut here = Command::new(binaries::seawall());
+    let mut here = Command::new(seawall());
     here.current_dir(theirs.server.folder().join("data")).args(["wal", "fetch", &name]).arg(&to);
     let refused = run("wal fetch", here.arg("--vault").arg(&ours.vault)).exits(126);
     assert!(refused.stderr.contains("error[log.other-cluster]"), "{refused}");
@@ -293,7 +293,7 @@ fn wal_survives_a_push_that_is_killed_at_any_moment() {
     for name in &names {
         let file = site.server.folder().join("data/pg_wal").join(name);
         for _ in 0..12 {
-            let mut command = as_owner(&binaries::seawall());
+            let mut command = as_owner(&seawall());
             command.args(["wal", "push"]).arg(&file).arg("--vault").arg(&site.vault);
             let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
             wait::pass(Duration::from_micros(random.below(300_000)));
@@ -371,9 +371,9 @@ fn wal_fetch_calls_only_a_proved_absence_an_absence() {
     assert!(absent.stderr.contains("error[log.absent]"), "{absent}");
     site.fetch("00000002.history", &to, &[]).exits(1);
     // Wrong usage, a wrong place, a place without a log, a wrong file.
-    let mut bare = Command::new(binaries::seawall());
+    let mut bare = Command::new(seawall());
     refused(run("wal fetch", bare.args(["wal", "fetch", &first])), "usage.arguments");
-    let mut option = Command::new(binaries::seawall());
+    let mut option = Command::new(seawall());
     refused(run("wal fetch", option.args(["wal", "fetch", &first, "x", "--vualt", "y"])), "usage.arguments");
     refused(site.fetch("RECOVERYXLOG", &to, &[]), "usage.wal-file");
     refused(site.fetch(&first, &to, &["--timeline", "0"]), "usage.arguments");

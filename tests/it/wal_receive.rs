@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seawall_tests::{Process, Random, binaries, run, wait};
+use seawall_tests::{Process, Random, run, seawall, wait};
 
 use crate::postgres::server::Server;
 use crate::wal::{LATE, SUMS, VERSIONS, as_owner, fetch, fetch_from, recover, scratch, stops};
@@ -57,7 +57,7 @@ impl Site {
 }
 
 fn receive(server: &Server, vault: &Path) -> Process {
-    let mut command = as_owner(&binaries::seawall());
+    let mut command = as_owner(&seawall());
     command.current_dir("/tmp").args(["wal", "receive", &server.url("postgres")]).arg(vault);
     Process::spawn("seawall", &mut command)
 }
@@ -70,6 +70,10 @@ fn until_stored(server: &Server) {
     let applied =
         "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall' AND replay_lsn IS NOT NULL";
     assert_eq!(server.sql("postgres", applied), "0", "nothing is said to be applied");
+}
+
+fn list(vault: &Path) -> seawall_tests::Output {
+    run("wal list", std::process::Command::new(seawall()).args(["wal", "list"]).arg(vault))
 }
 
 /// The names of a vault's objects with this ending, below a timeline.
@@ -104,6 +108,7 @@ fn received_log_recovers_to_the_last_commit() {
         // Everything is lost but the vault.
         receiver.kill_9();
         site.server.kill_9();
+        list(&site.vault).exits(0);
         assert_eq!(recover(&base, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums, "{major}");
     }
 }
@@ -243,7 +248,7 @@ fn another_cluster_is_not_received() {
     let base = site.server.base();
     site.commit(3);
     let other = Server::start_with(18, CONFIGURATION);
-    let mut command = as_owner(&binaries::seawall());
+    let mut command = as_owner(&seawall());
     command.current_dir("/tmp").args(["wal", "receive", &other.url("postgres")]).arg(&site.vault);
     let refused = run("seawall", &mut command).exits(1);
     assert!(refused.stderr.contains("error[log.other-cluster]"), "{refused}");
@@ -278,6 +283,8 @@ fn a_slot_that_was_dropped_is_a_hole_that_no_recovery_crosses() {
     site.until_stored();
     let sums = site.sums();
     receiver.stop().ok();
+    let listed = list(&site.vault).exits(1);
+    assert!(listed.stdout.contains("the server removed it before the vault had it"), "{listed}");
     let error = stops(&early, &fetch_from(&site.vault, ""));
     assert!(error.contains("could not restore file"), "{error}");
     assert_eq!(recover(&late, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums);

@@ -7,9 +7,13 @@ use seawall_core::Moment;
 use serde::{Deserialize, Serialize};
 
 use super::{Cluster, History, Log, LogError, LogFile, LogObject, Lsn, SegmentSize, TimelineId, name};
+use crate::manifest::read_document;
+
+/// The most bytes of a record of a hole.
+const LARGEST_HOLE: u64 = 64 << 10;
 
 /// A part of the log without a gap: from its first position to the one after its last byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Span {
     /// The first position.
     pub start: Lsn,
@@ -56,6 +60,8 @@ pub struct Contents {
     pub timelines: BTreeMap<TimelineId, Held>,
     /// The histories of the timelines that have one. The first timeline needs none.
     pub histories: BTreeMap<TimelineId, History>,
+    /// The records of what is lost.
+    pub holes: Vec<Hole>,
 }
 
 impl Log {
@@ -64,10 +70,13 @@ impl Log {
     /// # Errors
     /// When the vault can't be listed, or a history can't be read.
     pub async fn contents(&self) -> Result<Contents, LogError> {
-        let mut timelines: BTreeMap<TimelineId, Held> = BTreeMap::new();
+        let (mut timelines, mut lost) = (BTreeMap::<TimelineId, Held>::new(), Vec::new());
         let mut entries = Box::pin(self.vault.entries(&name::log_of(self.cluster.system)?, None));
         while let Some(entry) = entries.try_next().await? {
             let Some((_, object)) = LogObject::parse(&entry.key) else { continue };
+            if let LogObject::Hole { .. } = object {
+                lost.push(entry.key.clone());
+            }
             let held = timelines.entry(object.timeline()).or_default();
             held.add(object, self.cluster.segment_size);
             held.objects += 1;
@@ -79,7 +88,12 @@ impl Log {
         for timeline in timelines.iter().filter(|(_, held)| held.has_history).map(|(timeline, _)| *timeline) {
             histories.extend(self.history(timeline).await?.map(|history| (timeline, history)));
         }
-        Ok(Contents { cluster: self.cluster, timelines, histories })
+        let mut holes = Vec::with_capacity(lost.len());
+        for key in lost {
+            let bytes = self.vault.read(&key, None, LARGEST_HOLE).await?;
+            holes.push(read_document(&bytes, &self.vault.object(&key))?);
+        }
+        Ok(Contents { cluster: self.cluster, timelines, histories, holes })
     }
 }
 
@@ -219,6 +233,7 @@ mod tests {
             cluster,
             timelines: [(id(1), held(first)), (id(2), held(second))].into(),
             histories: [(id(2), history(2))].into(),
+            holes: Vec::new(),
         };
         let one = [segment(1, 1), segment(1, 2), segment(1, 3)];
         for (first, second, target, from, expected) in [

@@ -189,7 +189,7 @@ impl Log {
         };
         let goes_on = place != Place::Within && self.first_after(segment.timeline, end).await?.is_some();
         let off = |cause: String| Err(LogError::OffLine { file: file.to_string(), cause });
-        let (own, target) = (segment.timeline, history.timeline);
+        let (own, target) = (segment.timeline.number(), history.timeline.number());
         match answer(place, matches!(line, Line::Of(_)), goes_on) {
             Answer::Give => Ok(Fetched(found)),
             Answer::GiveUntil(switch) => Ok(Fetched(cut(found, switch.byte() - start.byte()))),
@@ -347,7 +347,10 @@ impl Log {
         let file = LogFile::Segment(segment);
         let own = segment.timeline;
         if let Place::Beyond(switch) = place {
-            return Err(self.absent(file, &format!("timeline {} left timeline {own} at {switch}", history.timeline)));
+            return Err(self.absent(
+                file,
+                &format!("timeline {} left timeline {} at {switch}", history.timeline.number(), own.number()),
+            ));
         }
         let mut later = self.first_after(own, end).await?;
         let mut timeline = own;
@@ -355,7 +358,7 @@ impl Log {
             // The next timeline has a copy of the segment in which it began.
             let copy = SegmentName::of(child, start, self.cluster.segment_size);
             if matches!(place, Place::Until(_)) && self.at(copy, start).await?.is_some() {
-                return Err(self.absent(file, &format!("timeline {child} begins in it, and has all of it")));
+                return Err(self.absent(file, &format!("timeline {} begins in it, and has all of it", child.number())));
             }
             later = self.first_after(child, start).await?;
             timeline = child;

@@ -232,7 +232,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 58);
+        assert_eq!(commands.len(), 59);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -335,6 +335,8 @@ mod tests {
             ("seawall wal fetch %f --vault v", false),
             ("seawall wal receive postgresql://r@h/ v --slot s", true),
             ("seawall wal receive postgresql://r@h/", false),
+            ("seawall wal list v", true),
+            ("seawall wal list", false),
             ("seawall wal", false),
             ("seawall --json status", true),
             ("seawall status --log-level loud", false),

@@ -15,6 +15,20 @@ pub(crate) enum WalCommand {
     Fetch(WalFetchArguments),
     /// Receive the log of a server as it is written, until stopped
     Receive(WalReceiveArguments),
+    /// Show which parts of the log a vault has, and what is missing
+    List(WalListArguments),
+}
+
+/// `seawall wal list`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall wal list s3://bucket/main\n\n\
+    Exit codes: 0 the log has no gap, 1 it has one, 4 the vault holds no log")]
+pub(crate) struct WalListArguments {
+    /// The cluster's vault (folder or URL), or the name of a database in the configuration
+    #[arg(value_name = "VAULT|NAME")]
+    pub(crate) vault: String,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
 }
 
 /// `seawall wal receive`

@@ -137,7 +137,7 @@ mod tests {
             timelines.entry(id(*timeline)).or_default().spans.push(span);
         }
         let histories = histories.iter().map(|(number, text)| (id(*number), history(*number, text))).collect();
-        Contents { cluster: cluster(), timelines, histories }
+        Contents { cluster: cluster(), timelines, histories, holes: Vec::new() }
     }
 
     fn stream(timeline: u32, from: u64, durable: u64, continues: bool, hole: Option<(u64, u64)>) -> Decision {

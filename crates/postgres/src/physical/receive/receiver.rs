@@ -267,6 +267,7 @@ impl Receiver {
     }
 
     fn demoted(&self, own: TimelineId, newest: TimelineId, switch: Option<Lsn>) -> Error {
+        let (own, newest) = (own.number(), newest.number());
         let left = switch.map_or_else(
             || format!("timeline {newest} in the vault didn't come from it"),
             |switch| format!("timeline {newest} left it at {switch}"),

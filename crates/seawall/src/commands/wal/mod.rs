@@ -1,6 +1,7 @@
 //! `seawall wal`: the write-ahead log of a PostgreSQL cluster.
 
 mod fetch;
+mod list;
 mod push;
 mod receive;
 
@@ -21,6 +22,7 @@ pub(crate) fn run(command: &WalCommand, common: &Common, edge: &Edge) -> Result<
     match command {
         WalCommand::Push(arguments) => push::run(arguments, edge),
         WalCommand::Fetch(arguments) => Ok(fetch::run(arguments, edge)),
+        WalCommand::List(arguments) => list::run(arguments, edge),
         WalCommand::Receive(arguments) => receive::run(arguments, common, edge),
     }
 }
