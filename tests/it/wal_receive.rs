@@ -107,7 +107,7 @@ fn received_log_recovers_to_the_last_commit() {
         let sums = site.sums();
         // Everything is lost but the vault.
         receiver.kill_9();
-        site.server.kill_9();
+        site.server.kill();
         list(&site.vault).exits(0);
         assert_eq!(recover(&base, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums, "{major}");
     }
@@ -303,7 +303,7 @@ fn a_synchronous_commit_is_in_the_vault_when_it_returns() {
     site.commit(5);
     receiver.kill_9();
     let transactions = site.transactions;
-    site.server.kill_9();
+    site.server.kill();
     let recovered = recover(&base, &format!("{}synchronous_standby_names = ''\n", fetch_from(&site.vault, "")));
     assert_eq!(recovered.sql("postgres", "SELECT count(DISTINCT tx) FROM t"), transactions.to_string());
 }
