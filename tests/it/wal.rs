@@ -185,14 +185,7 @@ fn wal_that_comes_back_is_what_the_server_and_pg_receivewal_have() {
     for major in VERSIONS {
         let mut site = Site::start(major);
         let received = site.server.folder_of_its_own("received");
-        let slot = |site: &Site, action: &str| {
-            let mut receive = site.server.tool("pg_receivewal");
-            output({
-                receive.args(["-D", &received, "--slot", "beside", action]);
-                receive
-            });
-        };
-        slot(&site, "--create-slot");
+        site.server.sql("postgres", "SELECT pg_create_physical_replication_slot('beside', true)");
         site.server.sql("postgres", "SELECT pg_switch_wal()");
         site.commit(5);
         let first = site.archive();
@@ -208,7 +201,7 @@ fn wal_that_comes_back_is_what_the_server_and_pg_receivewal_have() {
             receive.args(["-D", &received, "--slot", "beside", "--no-loop", "--endpos", &end]);
             receive
         });
-        slot(&site, "--drop-slot");
+        site.server.sql("postgres", "SELECT pg_drop_replication_slot('beside')");
         let folder = scratch();
         for name in [&first, &second] {
             let to = folder.path().join(name);
