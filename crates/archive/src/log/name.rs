@@ -211,8 +211,9 @@ impl SegmentName {
     /// Reads 24 hex digits.
     fn parse(text: &str) -> Option<Self> {
         let part = |from: usize| hex32(text.get(from..from + 8)?);
-        let name = (text.len() == 24).then_some(())?;
-        let () = name;
+        if text.len() != 24 {
+            return None;
+        }
         Some(Self { timeline: TimelineId::new(part(0)?)?, high: part(8)?, low: part(16)? })
     }
 }
