@@ -14,6 +14,7 @@ pub(crate) struct Server {
 }
 
 /// A copy of a server's files.
+#[allow(dead_code, reason = "the tests of the whole program recover servers, and these don't")]
 pub(crate) struct Base {
     folder: tempfile::TempDir,
     bin: PathBuf,
@@ -189,6 +190,7 @@ impl Server {
     }
 
     /// A copy of the server's files, made by `pg_basebackup` without the log that it needs.
+    #[allow(dead_code, reason = "the tests of the whole program recover servers, and these don't")]
     pub(crate) fn base(&self) -> Base {
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
         if is_root() {
@@ -204,6 +206,7 @@ impl Server {
 
     /// Starts a server from a copy of such files, with more lines of configuration and with an empty file of this name:
     /// `recovery.signal` or `standby.signal`. If the server ends, its log is the error.
+    #[allow(dead_code, reason = "the tests of the whole program recover servers, and these don't")]
     pub(crate) fn recover(base: &Base, signal: &str, configuration: &str) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
         let data = folder.path().join("data");
