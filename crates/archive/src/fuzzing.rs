@@ -8,7 +8,7 @@ use crate::layout::Name;
 use crate::manifest::read_document;
 use crate::{Codec, Digest, Index, Tuples};
 
-/// Parses `bytes` as a link, an index, an object name, binary rows and frames. No parser may panic or allocate more
+/// Parses `bytes` as a link, an index, an object name, an object and a history of a log, binary rows and frames. No parser may panic or allocate more
 /// memory than its limit.
 pub fn parse(bytes: &[u8]) {
     let _ = read_document::<Link>(bytes, "link");
@@ -26,7 +26,11 @@ pub fn parse(bytes: &[u8]) {
         assert!(!sums || index.chunks.len() <= bytes.len());
     }
     if let Some(key) = std::str::from_utf8(bytes).ok().and_then(|text| ObjectKey::new(text).ok()) {
-        let _ = Name::parse(&key);
+        let _ = (Name::parse(&key), crate::log::LogObject::parse(&key));
+    }
+    crate::log::parse_object(bytes);
+    if let Some(second) = crate::log::TimelineId::new(2) {
+        let _ = crate::log::History::parse(second, bytes);
     }
     cut(bytes);
     for codec in [Codec::default(), Codec::Gzip { level: 1 }, Codec::Lz4, Codec::None] {

@@ -10,7 +10,8 @@
 //! (where does a row end?), `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain`
 //! and `pins`, `schedule` (when is the next backup due?), `sets` (a vault alone as an engine), `engine` and `server` (what engines of
 //! servers do), `scheduled` (a source with its schedule as an engine), `split` (in which pieces is a table read?), `load`
-//! (rows back into tables, resumably), `compare` (is what was restored what the set says?), `preflight` (what does a
+//! (rows back into tables, resumably), `compare` (is what was restored what the set says?), `log` (a server's log between its
+//! bases), `preflight` (what does a
 //! target lack?), `names` (of databases that restores and proofs make), `world` (time, randomness and environment).
 //!
 //! Nothing here knows a statement or a server. Engines pass in bytes, rows and details of their own, and get the details
@@ -36,6 +37,7 @@ mod find;
 mod gzip;
 mod layout;
 pub mod load;
+pub mod log;
 mod lost;
 mod lz4;
 mod maintain;

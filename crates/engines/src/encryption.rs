@@ -164,7 +164,7 @@ fn sealing(recipients: Option<Recipients>, identities: Identities, folder: Optio
 
 /// Which objects this host reads as long as they exist.
 fn is_lasting(key: &ObjectKey) -> bool {
-    seawall_archive::is_link(key) || seawall_sqlite::is_record(key)
+    seawall_archive::is_link(key) || seawall_archive::log::is_lasting(key) || seawall_sqlite::is_record(key)
 }
 
 #[cfg(test)]

@@ -40,4 +40,5 @@ pub use hooks::{About, Hooks, Operation};
 pub use keep::Keep;
 pub use open::{Opener, read_state_dir, read_status};
 pub use several::{BesideConfig, Choice};
+pub use seawall_postgres::physical::receive as wal;
 pub use when::read_when;

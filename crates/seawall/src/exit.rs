@@ -45,6 +45,17 @@ impl Exit {
         }
     }
 
+    /// What a `restore_command` says: PostgreSQL takes 1 to 125 for a proof that the archive has no such file. The command gives
+    /// that proof itself.
+    pub(crate) fn as_restore_command(self) -> Self {
+        match self {
+            Self::Done | Self::Child(_) => self,
+            // As a shell reports SIGTERM: PostgreSQL then ends quietly.
+            Self::Interrupted => Self::Child(143),
+            Self::Failed | Self::Usage | Self::Partly | Self::NotFound => Self::Child(126),
+        }
+    }
+
     /// The exit code for a failure of the whole command.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
@@ -126,6 +137,21 @@ mod tests {
             (Kind::Internal, 1),
         ] {
             assert_eq!(Exit::of(kind).code(), code, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_proof_is_an_absence_for_postgresql() {
+        for (exit, code) in [
+            (Exit::Done, 0),
+            (Exit::Child(1), 1),
+            (Exit::Failed, 126),
+            (Exit::Usage, 126),
+            (Exit::Partly, 126),
+            (Exit::NotFound, 126),
+            (Exit::Interrupted, 143),
+        ] {
+            assert_eq!(exit.as_restore_command().code(), code, "{exit:?}");
         }
     }
 

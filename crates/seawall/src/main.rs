@@ -55,9 +55,11 @@ fn main() -> ExitCode {
             }
         },
     };
+    let fetches = commands::wal::is_fetch(std::env::args_os());
+    let of_command = |exit: Exit| if fetches { exit.as_restore_command() } else { of_program(exit, faithful) };
     let mut arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
-        Err(error) => return of_program(refuse(&error), faithful).into(),
+        Err(error) => return of_command(refuse(&error)).into(),
     };
     arguments.common.log_timeless |= timeless;
     arguments.common.as_original |= faithful;
@@ -70,7 +72,7 @@ fn main() -> ExitCode {
             Exit::of(failure.kind)
         }
     };
-    of_program(exit, faithful).into()
+    of_command(exit).into()
 }
 
 /// The exit code of the program that was called.

@@ -4,6 +4,7 @@
 
 mod damage;
 mod faults;
+mod log;
 mod lost;
 mod retention;
 mod sealed;

@@ -15,6 +15,7 @@ mod protect;
 mod restore;
 mod shell;
 mod vault;
+mod wal;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub(crate) use self::protect::*;
 pub(crate) use self::restore::*;
 pub(crate) use self::shell::*;
 pub(crate) use self::vault::*;
+pub(crate) use self::wal::*;
 
 /// Keeps databases recoverable from storage that you control, continuously.
 #[derive(Debug, Parser)]
@@ -164,6 +166,9 @@ pub(crate) enum Command {
     /// Make encrypted vaults, and try places out
     #[command(subcommand)]
     Vault(VaultCommand),
+    /// Archive the write-ahead log of a PostgreSQL cluster, and get it back
+    #[command(subcommand)]
+    Wal(WalCommand),
     /// Keep LMDB environments in step between servers
     #[command(subcommand)]
     Lmdb(LmdbCommand),
@@ -229,7 +234,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 55);
+        assert_eq!(commands.len(), 59);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -326,6 +331,15 @@ mod tests {
             ("seawall vault probe v --rounds 3 --size 0", true),
             ("seawall vault probe v --rounds 0", false),
             ("seawall vault probe", false),
+            ("seawall wal push pg_wal/000000010000000000000001 --vault v", true),
+            ("seawall wal push %p", false),
+            ("seawall wal fetch 00000002.history pg_wal/RECOVERYHISTORY --vault v --timeline 2 --system 7", true),
+            ("seawall wal fetch %f --vault v", false),
+            ("seawall wal receive postgresql://r@h/ v --slot s", true),
+            ("seawall wal receive postgresql://r@h/", false),
+            ("seawall wal list v", true),
+            ("seawall wal list", false),
+            ("seawall wal", false),
             ("seawall --json status", true),
             ("seawall status --log-level loud", false),
             ("seawall", false),

@@ -1,0 +1,261 @@
+//! Which ranges does the log have, and what is missing in it?
+
+use std::collections::BTreeMap;
+
+use futures::TryStreamExt as _;
+use seawall_core::Moment;
+use serde::{Deserialize, Serialize};
+
+use super::{Cluster, History, Log, LogError, LogFile, LogObject, Lsn, SegmentSize, TimelineId, name};
+use crate::manifest::read_document;
+
+/// The most bytes of a record of a hole.
+const LARGEST_HOLE: u64 = 64 << 10;
+
+/// A part of the log without a gap: from its first position to the one after its last byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Span {
+    /// The first position.
+    pub start: Lsn,
+    /// The position after the last byte.
+    pub end: Lsn,
+}
+
+/// The record of a range that is lost, made when that was noticed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hole {
+    /// Its timeline.
+    pub timeline: TimelineId,
+    /// The first position that is lost.
+    pub start: Lsn,
+    /// Where the log goes on.
+    pub end: Lsn,
+    /// When it was noticed.
+    pub at: Moment,
+    /// Why it is lost.
+    pub cause: String,
+}
+
+/// What there is of one timeline.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Held {
+    /// Its parts, in their order, with gaps between them.
+    pub spans: Vec<Span>,
+    /// Whether its history file is there.
+    pub has_history: bool,
+    /// Objects.
+    pub objects: u64,
+    /// Bytes in the store.
+    pub bytes: u64,
+    /// When the newest object was written, by the store's clock.
+    pub written: Option<Moment>,
+}
+
+/// What the log of a cluster holds.
+#[derive(Debug, Clone)]
+pub struct Contents {
+    /// Whose log it is.
+    pub cluster: Cluster,
+    /// Its timelines.
+    pub timelines: BTreeMap<TimelineId, Held>,
+    /// The histories of the timelines that have one. The first timeline needs none.
+    pub histories: BTreeMap<TimelineId, History>,
+    /// The records of what is lost.
+    pub holes: Vec<Hole>,
+}
+
+impl Log {
+    /// What the log holds: one listing, and each history file.
+    ///
+    /// # Errors
+    /// When the vault can't be listed, or a history can't be read.
+    pub async fn contents(&self) -> Result<Contents, LogError> {
+        let (mut timelines, mut lost) = (BTreeMap::<TimelineId, Held>::new(), Vec::new());
+        let mut entries = Box::pin(self.vault.entries(&name::log_of(self.cluster.system)?, None));
+        while let Some(entry) = entries.try_next().await? {
+            let Some((_, object)) = LogObject::parse(&entry.key) else { continue };
+            if let LogObject::Hole { .. } = object {
+                lost.push(entry.key.clone());
+            }
+            let held = timelines.entry(object.timeline()).or_default();
+            held.add(object, self.cluster.segment_size);
+            held.objects += 1;
+            held.bytes += entry.size;
+            held.written = held.written.max(Some(entry.modified));
+        }
+        timelines.values_mut().for_each(Held::join);
+        let mut histories = BTreeMap::new();
+        for timeline in timelines.iter().filter(|(_, held)| held.has_history).map(|(timeline, _)| *timeline) {
+            histories.extend(self.history(timeline).await?.map(|history| (timeline, history)));
+        }
+        let mut holes = Vec::with_capacity(lost.len());
+        for key in lost {
+            let bytes = self.vault.read(&key, None, LARGEST_HOLE).await?;
+            holes.push(read_document(&bytes, &self.vault.object(&key))?);
+        }
+        Ok(Contents { cluster: self.cluster, timelines, histories, holes })
+    }
+}
+
+impl Held {
+    fn add(&mut self, object: LogObject, size: SegmentSize) {
+        let span = match object {
+            LogObject::File(LogFile::Segment(name)) => {
+                name.start(size).map(|start| (start, start.after(size.bytes().into())))
+            }
+            LogObject::Range { start, end, .. } => Some((start, Some(end))),
+            LogObject::File(LogFile::History(_)) => {
+                self.has_history = true;
+                None
+            }
+            LogObject::File(LogFile::Partial(_) | LogFile::Backup(..)) | LogObject::Hole { .. } => None,
+        };
+        let Some((start, Some(end))) = span else { return };
+        match self.spans.last_mut() {
+            // Names are in the order of positions, mostly: so few spans are in memory.
+            Some(last) if last.end == start => last.end = end,
+            _ => self.spans.push(Span { start, end }),
+        }
+    }
+
+    fn join(&mut self) {
+        self.spans.sort_unstable();
+        let mut joined: Vec<Span> = Vec::with_capacity(self.spans.len());
+        for span in self.spans.drain(..) {
+            match joined.last_mut() {
+                Some(last) if last.end >= span.start => last.end = last.end.max(span.end),
+                _ => joined.push(span),
+            }
+        }
+        self.spans = joined;
+    }
+
+    /// The gaps between its parts.
+    pub fn gaps(&self) -> impl Iterator<Item = Span> {
+        self.spans.windows(2).filter_map(|pair| match pair {
+            [before, after] => Some(Span { start: before.end, end: after.start }),
+            _ => None,
+        })
+    }
+}
+
+impl Contents {
+    /// The history of a timeline, if it is there or isn't needed.
+    pub fn history(&self, timeline: TimelineId) -> Option<History> {
+        match timeline.number() {
+            1 => Some(History::first(timeline)),
+            _ => self.histories.get(&timeline).cloned(),
+        }
+    }
+
+    /// The newest timeline of which there is anything.
+    pub fn newest(&self) -> Option<TimelineId> {
+        self.timelines.keys().next_back().copied()
+    }
+
+    /// How far a recovery gets that begins at `from` and follows the line of `target`: the position after the last byte that
+    /// is there without a gap. `None` if there is nothing at `from`, or the history of `target` is missing.
+    pub fn reach(&self, target: TimelineId, from: Lsn) -> Option<Lsn> {
+        let history = self.history(target)?;
+        let stretches = history.ancestors.iter().map(|ancestor| (ancestor.timeline, Some(ancestor.switch)));
+        let stretches = stretches.chain([(target, None)]).filter(|(_, until)| until.is_none_or(|until| until > from));
+        let mut reached = None;
+        for (timeline, until) in stretches {
+            let at = reached.unwrap_or(from);
+            let spans = self.timelines.get(&timeline).map(|held| held.spans.as_slice()).unwrap_or_default();
+            let span = spans.iter().find(|span| span.start <= at && at < span.end);
+            let end = span.map(|span| until.map_or(span.end, |until| until.min(span.end)));
+            reached = end.or(reached);
+            // The next timeline begins with a copy of the segment in which it left this one.
+            let copied = until.map(|until| until.segment_start(self.cluster.segment_size));
+            if copied.is_none_or(|copied| end.unwrap_or(at) < copied) {
+                break;
+            }
+        }
+        reached
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{SegmentName, SystemId};
+
+    const SIZE: u64 = 16 << 20;
+
+    fn id(number: u32) -> TimelineId {
+        TimelineId::new(number).expect("a timeline")
+    }
+
+    fn size() -> SegmentSize {
+        SegmentSize::new(16 << 20).expect("a size")
+    }
+
+    fn segment(timeline: u32, number: u64) -> LogObject {
+        let name = SegmentName::of(id(timeline), Lsn::new(number * SIZE), size());
+        LogObject::File(LogFile::Segment(name))
+    }
+
+    fn range(timeline: u32, start: u64, end: u64) -> LogObject {
+        LogObject::Range { timeline: id(timeline), start: Lsn::new(start), end: Lsn::new(end) }
+    }
+
+    fn held(objects: &[LogObject]) -> Held {
+        let mut held = Held::default();
+        objects.iter().for_each(|object| held.add(*object, size()));
+        held.join();
+        held
+    }
+
+    fn spans(held: &Held) -> Vec<(u64, u64)> {
+        held.spans.iter().map(|span| (span.start.byte(), span.end.byte())).collect()
+    }
+
+    #[test]
+    fn ranges_and_segments_make_spans() {
+        let all =
+            [range(1, 3 * SIZE, 3 * SIZE + 10), range(1, 3 * SIZE + 8, 3 * SIZE + 20), segment(1, 1), segment(1, 2)];
+        assert_eq!(spans(&held(&all)), [(SIZE, 3 * SIZE + 20)]);
+        let gap = held(&[segment(1, 1), segment(1, 3)]);
+        assert_eq!(spans(&gap), [(SIZE, 2 * SIZE), (3 * SIZE, 4 * SIZE)]);
+        assert_eq!(gap.gaps().collect::<Vec<_>>(), [Span { start: Lsn::new(2 * SIZE), end: Lsn::new(3 * SIZE) }]);
+    }
+
+    #[test]
+    fn how_far_a_recovery_gets() {
+        let cluster = Cluster { system: SystemId::new(7), segment_size: size() };
+        let switch = 4 * SIZE + 0x150;
+        let history = |number: u32| {
+            let text = format!("1\t0/{switch:X}\tpromoted\n");
+            History::parse(id(number), text.as_bytes()).expect("a history")
+        };
+        let contents = |first: &[LogObject], second: &[LogObject]| Contents {
+            cluster,
+            timelines: [(id(1), held(first)), (id(2), held(second))].into(),
+            histories: [(id(2), history(2))].into(),
+            holes: Vec::new(),
+        };
+        let one = [segment(1, 1), segment(1, 2), segment(1, 3)];
+        for (first, second, target, from, expected) in [
+            (&one[..], &[][..], 1, SIZE, Some(4 * SIZE)),
+            (&one, &[segment(2, 4)], 2, SIZE, Some(5 * SIZE)),
+            (&[segment(1, 3), segment(1, 4)], &[segment(2, 4)], 2, 3 * SIZE, Some(5 * SIZE)),
+            // The old timeline goes on: that isn't part of the new one.
+            (&[segment(1, 3), segment(1, 4), segment(1, 5)], &[], 2, 3 * SIZE, Some(switch)),
+            (
+                &[segment(1, 3), range(1, 4 * SIZE, switch)],
+                &[segment(2, 4), segment(2, 6)],
+                2,
+                3 * SIZE,
+                Some(5 * SIZE),
+            ),
+            (&[segment(1, 3), segment(1, 5)], &[], 1, 3 * SIZE, Some(4 * SIZE)),
+            (&one, &[segment(2, 4)], 2, 4 * SIZE + 0x200, Some(5 * SIZE)),
+            (&one, &[], 1, 7 * SIZE, None),
+            (&one, &[], 3, SIZE, None),
+        ] {
+            let reached = contents(first, second).reach(id(target), Lsn::new(from));
+            assert_eq!(reached, expected.map(Lsn::new), "{target} from {from}");
+        }
+    }
+}

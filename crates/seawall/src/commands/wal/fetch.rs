@@ -1,0 +1,91 @@
+//! `seawall wal fetch`: a file of the log out of the vault.
+
+use std::panic;
+use std::path::Path;
+
+use seawall_agent::wal::{Request, fetch, system_of};
+use seawall_archive::log::{Line, LogFile, SystemId, TimelineId};
+use seawall_core::{Failure, Kind};
+use serde_json::{Value, json};
+
+use super::open;
+use crate::arguments::WalFetchArguments;
+use crate::edge::{Edge, usage};
+use crate::exit::Exit;
+use crate::output::{Output, to_json};
+use crate::runtime;
+
+/// Runs the command. PostgreSQL opens a server read-write after an exit code of 1 to 125, so only a proved absence gets one.
+pub(super) fn run(arguments: &WalFetchArguments, edge: &Edge) -> Output {
+    // A panic would end with 101.
+    let told = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        told(info);
+        std::process::abort();
+    }));
+    match attempt(arguments, edge) {
+        Ok(document) => Output::done("", &document),
+        Err((failure, exit)) => {
+            let json = json!({ "error": to_json(&failure) });
+            Output { text: String::new(), failures: vec![failure], json, exit }
+        }
+    }
+}
+
+fn attempt(arguments: &WalFetchArguments, edge: &Edge) -> Result<Value, (Failure, Exit)> {
+    let failed = |failure: Failure| {
+        let exit = Exit::of(failure.kind);
+        (failure, exit.as_restore_command())
+    };
+    let file: LogFile = arguments.file.parse().map_err(|()| failed(no_file(&arguments.file)))?;
+    let line = line(&arguments.timeline).map_err(failed)?;
+    let system = system(arguments.system.as_deref(), edge).map_err(failed)?;
+    let opener = edge.opener(1).map_err(failed)?;
+    let to = edge.absolute(&arguments.path);
+    let mut absent = false;
+    let fetched = runtime::run(async {
+        let vault = open(&arguments.vault, &arguments.config, None, &opener, edge).await?;
+        let fetched = fetch(&vault, Request { file, to: &to, line, system }).await;
+        absent = fetched.as_ref().is_err_and(|error| error.is_absence());
+        fetched?;
+        Ok(vault.url().to_owned())
+    });
+    match fetched {
+        Ok(vault) => Ok(json!({ "vault": vault, "file": file.to_string() })),
+        Err(failure) if absent => Err((failure, Exit::Child(1))),
+        Err(failure) => Err(failed(failure)),
+    }
+}
+
+fn no_file(name: &str) -> Failure {
+    usage("usage.wal-file", name, "PostgreSQL archives no file of this name", "write %f in restore_command")
+}
+
+fn line(text: &str) -> Result<Line, Failure> {
+    if text == "latest" {
+        return Ok(Line::Latest);
+    }
+    let number = text.parse().ok().and_then(TimelineId::new);
+    let next = "give a number from 1, or latest; `current` of PostgreSQL is the number of the base's timeline";
+    number.map(Line::Of).ok_or_else(|| usage("usage.arguments", "--timeline", "this is no timeline", next))
+}
+
+/// The cluster that is recovered: as the command line says, or the one of the data directory in which PostgreSQL runs the
+/// command.
+fn system(text: Option<&str>, edge: &Edge) -> Result<Option<SystemId>, Failure> {
+    let Some(text) = text else {
+        let here: &Path = &edge.directory;
+        return system_of(here).map_err(|error| {
+            let file = here.join("global/pg_control").display().to_string();
+            Failure::new(
+                Kind::Unavailable,
+                "log.io",
+                file,
+                error.to_string(),
+                "check the folder, its permissions and the space",
+            )
+        });
+    };
+    let next = "give the number that `SELECT system_identifier FROM pg_control_system()` shows";
+    text.parse().map(Some).map_err(|()| usage("usage.arguments", "--system", "this is no system identifier", next))
+}
