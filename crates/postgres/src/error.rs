@@ -40,6 +40,9 @@ pub enum Error {
     /// The backup set, or the vault below it.
     #[error("{0}")]
     Archive(#[from] seawall_archive::Error),
+    /// The log of a cluster.
+    #[error("{0}")]
+    Log(#[from] seawall_archive::log::LogError),
     /// A URL or a setting is wrong. Nothing was tried.
     #[error("{object}: {cause}")]
     Url {
@@ -414,6 +417,7 @@ impl Error {
         match self {
             Error::During { .. } | Error::Unfinished { .. } => self.told(side),
             Error::Archive(error) => error.into(),
+            Error::Log(error) => error.into(),
             Error::Url { object, cause, next } => Failure::new(Kind::Usage, "postgres.url", object, cause, next),
             Error::Connection { server, cause } => Failure::new(
                 Kind::Unavailable,
