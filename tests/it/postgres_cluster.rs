@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seawall_tests::{Output, Process, binaries, run, wait};
+use seawall_tests::{Output, Process, run, seawall as program, wait};
 use serde_json::Value;
 
 use crate::postgres::server::{self, Server, output};
@@ -37,7 +37,7 @@ pub(crate) const FUNCTIONS: [&str; 5] = [
 
 /// The program as the server's user runs it: the server archives into the same vault.
 pub(crate) fn seawall(arguments: &[&str]) -> std::process::Command {
-    let mut command = server::command(&binaries::seawall().canonicalize().expect("a program"));
+    let mut command = server::command(&program().canonicalize().expect("a program"));
     command.current_dir("/tmp").args(arguments);
     command
 }
@@ -49,7 +49,7 @@ impl Site {
 
     pub(crate) fn with(major: u32, settings: &str) -> Self {
         let archiving = |folder: &Path| {
-            let program = binaries::seawall().canonicalize().expect("a program");
+            let program = program().canonicalize().expect("a program");
             let push = format!("{} wal push %p --vault {}", program.display(), folder.join("vault").display());
             format!("wal_level = replica\narchive_mode = on\narchive_command = '{push}'\n{settings}\n")
         };
@@ -78,6 +78,8 @@ impl Site {
 
     /// Ends the segment, and waits until the vault has it.
     pub(crate) fn archive(&self) {
+        // An empty segment isn't ended.
+        self.server.sql("postgres", "SELECT pg_create_restore_point('archived')");
         let name = self.server.sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())");
         let sql = format!("SELECT last_archived_wal >= '{name}' FROM pg_stat_archiver");
         let ready = || (self.server.sql("postgres", &sql) == "t").then_some(());
@@ -246,10 +248,13 @@ fn cluster_second_base_sends_what_changed_and_each_base_is_whole() {
         "postgres",
         "CREATE TABLE big (id int PRIMARY KEY, filler text) WITH (fillfactor = 90); \
          INSERT INTO big SELECT i, string_agg(md5(i * 20.5 + j || 'x'), '') FROM generate_series(1, 60000) i, \
-         generate_series(1, 16) j GROUP BY i; VACUUM (FREEZE, ANALYZE) big; \
+         generate_series(1, 16) j GROUP BY i; \
          CREATE TABLE cut AS SELECT * FROM big WHERE id < 5000; CREATE TABLE gone AS SELECT * FROM big WHERE id < 5000; \
-         CREATE TABLE full_ AS SELECT * FROM big WHERE id < 9000; CHECKPOINT",
+         CREATE TABLE full_ AS SELECT * FROM big WHERE id < 9000",
     );
+    // What later readers would note in the pages is in them.
+    site.server.sql("postgres", "VACUUM (FREEZE, ANALYZE)");
+    site.server.sql("postgres", "CHECKPOINT");
     site.commit(5);
     let first = site.base();
     // A hundredth of the pages, together; and what makes new files.

@@ -124,8 +124,16 @@ fn cluster_restore_refuses_what_it_cannot_reach_before_it_writes_anything() {
     let mut site = Site::start(15);
     site.commit(3);
     let early = "1 hour ago";
+    // The segment of the base doesn't come.
+    let archives = site.server.sql("postgres", "SHOW archive_command");
+    let archive_by = |command: &str| {
+        site.server.sql("postgres", &format!("ALTER SYSTEM SET archive_command = '{command}'"));
+        site.server.sql("postgres", "SELECT pg_reload_conf()");
+    };
+    archive_by("/bin/false");
     let base = site.base();
-    assert_eq!(refused(&site, &[]), "postgres.no-log", "the segment of the base hasn't come");
+    assert_eq!(refused(&site, &[]), "postgres.no-log");
+    archive_by(&archives);
     site.server.sql("postgres", "SELECT pg_switch_wal()");
     let mut hole = String::new();
     for _ in 0..3 {

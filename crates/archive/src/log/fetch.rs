@@ -132,6 +132,10 @@ impl Log {
 
     async fn plain_history(&self, timeline: TimelineId) -> Result<Bytes, LogError> {
         let file = LogFile::History(timeline);
+        if timeline.number() == 1 {
+            // A server that begins a timeline asks for the history of the one before.
+            return Err(self.absent(file, "the first timeline has no history"));
+        }
         let key = LogObject::File(file).key(self.cluster.system)?;
         match self.vault.read(&key, None, history::LARGEST).await {
             Ok(bytes) => return Ok(bytes),

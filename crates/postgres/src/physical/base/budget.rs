@@ -6,7 +6,7 @@ use crate::Error;
 pub(crate) const STRETCH: usize = 2 << 20;
 
 /// Memory beside stretches and packs: code, connections, tables of encoders, parts of the old and the new index.
-const OVERHEAD: u64 = 40 << 20;
+const OVERHEAD: u64 = 32 << 20;
 
 /// Stretches of a connection: one is read while another is compressed.
 const STRETCHES: u64 = 2;
@@ -16,7 +16,7 @@ pub(crate) const PACKS: u64 = 3;
 
 /// The most and the least bytes of a pack.
 const LARGEST: u64 = 16 << 20;
-const SMALLEST: u64 = 2 << 20;
+const SMALLEST: u64 = 1 << 20;
 
 /// The sizes of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +54,9 @@ mod tests {
         const MIB: u64 = 1 << 20;
         for (memory, jobs, expected) in [
             (128 * MIB, 2, Some((4, 16 * MIB))),
-            (64 * MIB, 1, Some((2, 3 * MIB + MIB / 3))),
+            (64 * MIB, 2, Some((4, 3 * MIB))),
             (u64::MAX, 64, Some((128, 16 * MIB))),
-            (50 * MIB, 2, None),
+            (56 * MIB, 2, None),
             (0, 1, None),
         ] {
             let budget = Budget::new(memory, jobs).ok();

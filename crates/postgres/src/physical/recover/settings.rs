@@ -1,5 +1,7 @@
 //! What a server is told that recovers: lines of `postgresql.auto.conf`, and the command that fetches its log. Pure.
 
+use seawall_core::Moment;
+
 use super::super::base::BaseManifest;
 use super::choose::{Choice, Target};
 
@@ -11,6 +13,12 @@ fn value(text: &str) -> String {
 /// A word of a command of the shell.
 pub(crate) fn word(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A moment as the setting takes it: PostgreSQL reads it before it knows names of time zones.
+fn time(moment: Moment) -> String {
+    let text = moment.to_string();
+    format!("{}+00", text.trim_end_matches('Z').replace('T', " "))
 }
 
 /// The lines that are appended. `command` is the whole `restore_command`.
@@ -26,7 +34,7 @@ pub(crate) fn lines(target: &Target, choice: &Choice, command: &str) -> String {
     ];
     let (name, reached) = match target {
         Target::Latest => ("", String::new()),
-        Target::Moment(moment) => ("recovery_target_time", moment.to_string()),
+        Target::Moment(moment) => ("recovery_target_time", time(*moment)),
         Target::Lsn(lsn) => ("recovery_target_lsn", lsn.to_string()),
         Target::Xid(xid) => ("recovery_target_xid", xid.to_string()),
         Target::Name(name) => ("recovery_target_name", name.clone()),
@@ -69,7 +77,6 @@ fn is_setting(name: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use seawall_archive::SetId;
-    use seawall_core::Moment;
 
     use super::super::choose::Reach;
     use super::*;
@@ -81,7 +88,7 @@ mod tests {
         let id = SetId::new(moment, 1);
         let choice = Choice { id, reach: Reach { timeline: 3, lsn: Lsn::new(9), until: moment } };
         for (target, line) in [
-            (Target::Moment(moment), "recovery_target_time = '2023-11-14T22:13:20.123Z'\n"),
+            (Target::Moment(moment), "recovery_target_time = '2023-11-14 22:13:20.123+00'\n"),
             (Target::Lsn(Lsn::new(0x200_0028)), "recovery_target_lsn = '0/2000028'\n"),
             (Target::Xid(745), "recovery_target_xid = '745'\n"),
             (Target::Name("it's \\ it".into()), "recovery_target_name = 'it''s \\\\ it'\n"),
