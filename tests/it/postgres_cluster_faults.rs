@@ -26,6 +26,12 @@ fn refused(site: &Site, arguments: &[&str]) -> String {
     refused["error"]["code"].as_str().expect("a code").to_owned()
 }
 
+/// Has the server archive by another command.
+fn archive_by(site: &Site, command: &str) {
+    site.server.sql("postgres", &format!("ALTER SYSTEM SET archive_command = '{command}'"));
+    site.server.sql("postgres", "SELECT pg_reload_conf()");
+}
+
 /// Names in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("a folder").flatten();
@@ -126,14 +132,10 @@ fn cluster_restore_refuses_what_it_cannot_reach_before_it_writes_anything() {
     let early = "1 hour ago";
     // The segment of the base doesn't come.
     let archives = site.server.sql("postgres", "SHOW archive_command");
-    let archive_by = |command: &str| {
-        site.server.sql("postgres", &format!("ALTER SYSTEM SET archive_command = '{command}'"));
-        site.server.sql("postgres", "SELECT pg_reload_conf()");
-    };
-    archive_by("/bin/false");
+    archive_by(&site, "/bin/false");
     let base = site.base();
     assert_eq!(refused(&site, &[]), "postgres.no-log");
-    archive_by(&archives);
+    archive_by(&site, &archives);
     site.server.sql("postgres", "SELECT pg_switch_wal()");
     let mut hole = String::new();
     for _ in 0..3 {

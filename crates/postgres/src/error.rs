@@ -40,7 +40,7 @@ pub enum Error {
     /// The backup set, or the vault below it.
     #[error("{0}")]
     Archive(#[from] seawall_archive::Error),
-    /// The log of a cluster.
+    /// The log of a cluster in a vault.
     #[error("{0}")]
     Log(#[from] seawall_archive::log::LogError),
     /// A URL or a setting is wrong. Nothing was tried.

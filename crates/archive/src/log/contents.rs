@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt as _;
 use seawall_core::Moment;
+use serde::{Deserialize, Serialize};
 
 use super::{Cluster, History, Log, LogError, LogFile, LogObject, Lsn, SegmentSize, TimelineId, name};
 
@@ -14,6 +15,21 @@ pub struct Span {
     pub start: Lsn,
     /// The position after the last byte.
     pub end: Lsn,
+}
+
+/// The record of a range that is lost, made when that was noticed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hole {
+    /// Its timeline.
+    pub timeline: TimelineId,
+    /// The first position that is lost.
+    pub start: Lsn,
+    /// Where the log goes on.
+    pub end: Lsn,
+    /// When it was noticed.
+    pub at: Moment,
+    /// Why it is lost.
+    pub cause: String,
 }
 
 /// What there is of one timeline.
@@ -78,7 +94,7 @@ impl Held {
                 self.has_history = true;
                 None
             }
-            LogObject::File(LogFile::Partial(_) | LogFile::Backup(..)) => None,
+            LogObject::File(LogFile::Partial(_) | LogFile::Backup(..)) | LogObject::Hole { .. } => None,
         };
         let Some((start, Some(end))) = span else { return };
         match self.spans.last_mut() {

@@ -86,6 +86,22 @@ pub enum LogError {
         /// An object of that timeline or of a later one.
         later: String,
     },
+    /// The server is on a timeline that another one left.
+    #[error("{server}: {cause}")]
+    Demoted {
+        /// The server.
+        server: String,
+        /// Which timelines.
+        cause: String,
+    },
+    /// The server's log ends before the vault's.
+    #[error("{server}: {cause}")]
+    Behind {
+        /// The server.
+        server: String,
+        /// Where they end.
+        cause: String,
+    },
     /// The segment isn't part of the timeline that is recovered.
     #[error("{file}: {cause}")]
     OffLine {
@@ -176,6 +192,20 @@ impl From<LogError> for Failure {
                 vault,
                 format!("{timeline}.history is missing, and {later} is there"),
                 "copy the file from pg_wal of a server on that timeline with `seawall wal push`",
+            ),
+            LogError::Demoted { server, cause } => (
+                Kind::Unavailable,
+                "log.demoted",
+                server,
+                cause,
+                "name the server that was promoted; this one is asked again until it follows that one",
+            ),
+            LogError::Behind { server, cause } => (
+                Kind::Unavailable,
+                "log.behind",
+                server,
+                cause,
+                "find out whether an older copy of the server was started; if so, protect it into another vault",
             ),
             LogError::OffLine { file, cause } => (
                 Kind::Refused,

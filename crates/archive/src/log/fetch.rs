@@ -23,8 +23,8 @@ enum Content {
     Plain(Bytes),
     /// An object, and where it ends if not all of it is given.
     Piece(Piece, Option<u64>),
-    /// A segment that was put together from ranges.
-    Assembled(Vec<u8>),
+    /// A segment that was put together from ranges, and how many bytes these have.
+    Assembled(Vec<u8>, usize),
 }
 
 impl Fetched {
@@ -35,7 +35,7 @@ impl Fetched {
     pub fn write_to(&self, to: &mut dyn Write, path: &std::path::Path) -> Result<(), LogError> {
         let written = match &self.0 {
             Content::Plain(bytes) => to.write_all(bytes).map_err(CopyError::Target),
-            Content::Assembled(bytes) => to.write_all(bytes).map_err(CopyError::Target),
+            Content::Assembled(bytes, _) => to.write_all(bytes).map_err(CopyError::Target),
             Content::Piece(piece, None) => piece.copy_to(to),
             Content::Piece(piece, Some(end)) => piece.copy_to(&mut ZerosAfter { to, left: *end }),
         };
@@ -48,7 +48,7 @@ impl Fetched {
     /// Whether it isn't the segment as the server archived it: it was put together from ranges, or ends where the next
     /// timeline begins.
     pub fn is_filled(&self) -> bool {
-        matches!(self.0, Content::Assembled(_) | Content::Piece(_, Some(_)))
+        matches!(self.0, Content::Assembled(..) | Content::Piece(_, Some(_)))
     }
 }
 
@@ -132,15 +132,15 @@ impl Log {
 
     async fn plain_history(&self, timeline: TimelineId) -> Result<Bytes, LogError> {
         let file = LogFile::History(timeline);
-        if timeline.number() == 1 {
-            // A server that begins a timeline asks for the history of the one before.
-            return Err(self.absent(file, "the first timeline has no history"));
-        }
         let key = LogObject::File(file).key(self.cluster.system)?;
         match self.vault.read(&key, None, history::LARGEST).await {
             Ok(bytes) => return Ok(bytes),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
+        }
+        // PostgreSQL asks for it at the end of a recovery, although the first timeline came from no other one.
+        if timeline.number() == 1 {
+            return Err(self.absent(file, "the first timeline has no history"));
         }
         // PostgreSQL takes a missing history for the end of all timelines.
         let after = name::before_timeline(self.cluster.system, timeline)?;
@@ -173,6 +173,20 @@ impl Log {
         let Some(found) = self.at(segment, start).await? else {
             return self.missing(segment, (start, end), &history, place).await;
         };
+        let needed = match place {
+            Place::Until(switch) => switch.byte() - start.byte(),
+            _ => u64::from(size.bytes()),
+        };
+        // PostgreSQL takes the zeros for the end of the log: they must not stand for a hole.
+        let found = match found {
+            Content::Assembled(_, reached) if (reached as u64) < needed => {
+                match self.missing(segment, (start, end), &history, place).await {
+                    Err(LogError::Absent { .. }) => found,
+                    decided => return decided,
+                }
+            }
+            found => found,
+        };
         let goes_on = place != Place::Within && self.first_after(segment.timeline, end).await?.is_some();
         let off = |cause: String| Err(LogError::OffLine { file: file.to_string(), cause });
         let (own, target) = (segment.timeline, history.timeline);
@@ -196,7 +210,7 @@ impl Log {
                 return Ok(Some(Content::Piece(piece, None)));
             }
             match self.assembled(segment, start).await {
-                Ok(found) => return Ok(found.map(Content::Assembled)),
+                Ok(found) => return Ok(found.map(|(bytes, reached)| Content::Assembled(bytes, reached))),
                 // Its ranges were deleted meanwhile, because the segment is there now.
                 Err(LogError::Vault(error)) if error.is_not_found() && !again => {}
                 Err(error) => return Err(error),
@@ -247,24 +261,38 @@ impl Log {
     }
 
     /// The ranges of one segment as its bytes, with zeros behind the last one. `None` if there is none.
-    async fn assembled(&self, segment: SegmentName, start: Lsn) -> Result<Option<Vec<u8>>, LogError> {
-        let size = self.cluster.segment_size;
+    async fn assembled(&self, segment: SegmentName, start: Lsn) -> Result<Option<(Vec<u8>, usize)>, LogError> {
         let ranges = self.ranges(segment.timeline, start).await?;
-        if ranges.is_empty() {
-            return Ok(None);
+        match ranges.is_empty() {
+            true => Ok(None),
+            false => self.joined(segment.timeline, start, &ranges).await.map(Some),
         }
+    }
+
+    /// The bytes of a segment that begins at `start` and of which these ranges are there, in their order, with zeros behind the
+    /// last one; and how many bytes the ranges have together.
+    ///
+    /// # Errors
+    /// When there is a gap between them, or they differ where they overlap.
+    pub async fn joined(
+        &self,
+        timeline: TimelineId,
+        start: Lsn,
+        ranges: &[(Lsn, Lsn)],
+    ) -> Result<(Vec<u8>, usize), LogError> {
+        let size = self.cluster.segment_size;
         let mut bytes = vec![0; size.bytes() as usize];
         let mut reached = 0;
-        for (from, to) in ranges {
-            let object = LogObject::Range { timeline: segment.timeline, start: from, end: to };
+        for &(from, to) in ranges {
+            let object = LogObject::Range { timeline, start: from, end: to };
             let key = object.key(self.cluster.system)?;
             let at = usize::try_from(from.byte() - start.byte()).unwrap_or(usize::MAX);
             if at > reached {
-                let file = LogFile::Segment(segment).to_string();
+                let file = SegmentName::of(timeline, start, size).to_string();
                 return Err(LogError::Hole { vault: self.vault.url().to_owned(), file, later: from });
             }
             let piece = self.piece(&key).await?;
-            self.check(&key, &piece, PieceKind::Range, segment.timeline, Some(from))?;
+            self.check(&key, &piece, PieceKind::Range, timeline, Some(from))?;
             let content = piece.content()?;
             let corrupt = |cause: &str| Err(crate::Error::corrupt(self.vault.object(&key), cause).into());
             if content.len() as u64 != to.byte() - from.byte() {
@@ -282,11 +310,14 @@ impl Log {
             }
             reached = reached.max(at + content.len());
         }
-        Ok(Some(bytes))
+        Ok((bytes, reached))
     }
 
-    /// The ranges in one segment, in their order.
-    pub(super) async fn ranges(&self, timeline: TimelineId, start: Lsn) -> Result<Vec<(Lsn, Lsn)>, LogError> {
+    /// The ranges in the segment that begins at `start`, in their order.
+    ///
+    /// # Errors
+    /// When the vault can't be listed.
+    pub async fn ranges(&self, timeline: TimelineId, start: Lsn) -> Result<Vec<(Lsn, Lsn)>, LogError> {
         let end = start.after(self.cluster.segment_size.bytes().into()).unwrap_or(start);
         let prefix = name::log_on(self.cluster.system, timeline)?;
         let after = name::before_ranges(self.cluster.system, timeline, start)?;
@@ -333,7 +364,7 @@ impl Log {
             None => Err(self.absent(file, "it is the end of the log")),
             // The segment may have been stored between the two questions.
             Some(later) => match self.at(segment, start).await? {
-                Some(found) if place == Place::Within => Ok(Fetched(found)),
+                Some(found @ Content::Piece(..)) if place == Place::Within => Ok(Fetched(found)),
                 _ => Err(LogError::Hole { vault: self.vault.url().to_owned(), file: file.to_string(), later }),
             },
         }
@@ -382,10 +413,10 @@ impl Log {
 fn cut(content: Content, length: u64) -> Content {
     match content {
         Content::Piece(piece, _) => Content::Piece(piece, Some(length)),
-        Content::Assembled(mut bytes) => {
+        Content::Assembled(mut bytes, reached) => {
             let from = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
             bytes.iter_mut().skip(from).for_each(|byte| *byte = 0);
-            Content::Assembled(bytes)
+            Content::Assembled(bytes, reached)
         }
         Content::Plain(bytes) => Content::Plain(bytes),
     }

@@ -285,6 +285,15 @@ pub enum LogObject {
         /// The position after its last byte.
         end: Lsn,
     },
+    /// The record that a range is lost.
+    Hole {
+        /// Its timeline.
+        timeline: TimelineId,
+        /// Its first position.
+        start: Lsn,
+        /// The position after its last byte.
+        end: Lsn,
+    },
 }
 
 impl LogObject {
@@ -292,7 +301,9 @@ impl LogObject {
     pub fn timeline(self) -> TimelineId {
         match self {
             Self::File(LogFile::Segment(name) | LogFile::Partial(name) | LogFile::Backup(name, _)) => name.timeline,
-            Self::File(LogFile::History(timeline)) | Self::Range { timeline, .. } => timeline,
+            Self::File(LogFile::History(timeline)) | Self::Range { timeline, .. } | Self::Hole { timeline, .. } => {
+                timeline
+            }
         }
     }
 
@@ -304,6 +315,7 @@ impl LogObject {
             Self::File(file @ LogFile::Backup(..)) => format!("{timeline}/{file}"),
             Self::File(file) => format!("{timeline}/{file}.zst"),
             Self::Range { start, end, .. } => format!("{timeline}/{}-{}.zst", start.in_name(), end.in_name()),
+            Self::Hole { start, end, .. } => format!("{timeline}/{}-{}.hole", start.in_name(), end.in_name()),
         };
         Ok(ObjectKey::new(format!("{PHYSICAL}{system}/log/{below}"))?)
     }
@@ -315,7 +327,10 @@ impl LogObject {
         };
         let timeline = hex32(folder).and_then(TimelineId::new)?;
         let found = match file.strip_suffix(".zst") {
-            None => Self::File(file.parse().ok().filter(|file| matches!(file, LogFile::Backup(..)))?),
+            None => match file.strip_suffix(".hole").and_then(|name| name.split_once('-')) {
+                Some((start, end)) => Self::Hole { timeline, start: hex64(start)?, end: hex64(end)? },
+                None => Self::File(file.parse().ok().filter(|file| matches!(file, LogFile::Backup(..)))?),
+            },
             Some(name) => match name.split_once('-') {
                 Some((start, end)) => Self::Range { timeline, start: hex64(start)?, end: hex64(end)? },
                 None => {
@@ -324,7 +339,7 @@ impl LogObject {
                 }
             },
         };
-        let forward = !matches!(found, Self::Range { start, end, .. } if start >= end);
+        let forward = !matches!(found, Self::Range { start, end, .. } | Self::Hole { start, end, .. } if start >= end);
         (forward && found.timeline() == timeline).then_some(found)
     }
 
@@ -456,6 +471,10 @@ mod tests {
             (
                 LogObject::Range { timeline: two, start: Lsn(0x300_0000), end: Lsn(0x300_0150) },
                 "00000002/0000000003000000-0000000003000150.zst",
+            ),
+            (
+                LogObject::Hole { timeline: two, start: Lsn(0x300_0000), end: Lsn(0x500_0000) },
+                "00000002/0000000003000000-0000000005000000.hole",
             ),
         ] {
             let key = object.key(SYSTEM).expect("a key");

@@ -87,7 +87,8 @@ pub(super) fn pack(at: At, content: &mut dyn Read) -> io::Result<Packed> {
     loop {
         raw.clear();
         let read = content.take(FRAME as u64).read_to_end(&mut raw)?;
-        if read == 0 {
+        // No content is one empty frame.
+        if read == 0 && !frames.is_empty() {
             break;
         }
         hasher.update(&raw);

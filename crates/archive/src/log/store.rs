@@ -6,7 +6,8 @@ use bytes::Bytes;
 use seawall_vault::{Created, ObjectKey, Vault};
 
 use super::object::{At, LARGEST, Packed, Piece, pack};
-use super::{Cluster, LogError, LogFile, LogObject, Lsn, PieceKind, SegmentName, TimelineId, history};
+use super::{Cluster, Hole, LogError, LogFile, LogObject, Lsn, PieceKind, SegmentName, TimelineId, history};
+use crate::manifest::write_document;
 
 /// The most bytes of a file that is kept as it is.
 const LARGEST_FILE: u64 = history::LARGEST;
@@ -79,16 +80,39 @@ impl Log {
         self.put(&LogObject::File(file).key(self.cluster.system)?, packed).await
     }
 
-    /// Stores the bytes of a range. When this returns, the store has confirmed them (I1).
+    /// Stores a complete segment that is in memory, as [`Log::put_segment`] does. Compresses beside the runtime.
     ///
     /// # Errors
     /// [`LogError::Conflict`] when other content has the name; nothing is written over.
-    pub async fn put_range(&self, timeline: TimelineId, start: Lsn, content: &[u8]) -> Result<Stored, LogError> {
+    pub async fn put_whole(&self, name: SegmentName, content: Bytes) -> Result<Stored, LogError> {
+        let start = name.start(self.cluster.segment_size);
+        let start = start.ok_or_else(|| crate::Error::Internal("there is no such segment".to_owned()))?;
+        let packed = self.pack_beside(PieceKind::Segment, name.timeline, start, content).await?;
+        self.put(&LogObject::File(LogFile::Segment(name)).key(self.cluster.system)?, packed).await
+    }
+
+    /// Stores the bytes of a range. When this returns, the store has confirmed them (I1). Compresses beside the runtime.
+    ///
+    /// # Errors
+    /// [`LogError::Conflict`] when other content has the name; nothing is written over.
+    pub async fn put_range(&self, timeline: TimelineId, start: Lsn, content: Bytes) -> Result<Stored, LogError> {
         let end = start.after(content.len() as u64).filter(|end| *end > start);
         let end = end.ok_or_else(|| crate::Error::Internal("a range is empty or too long".to_owned()))?;
-        let packed = self.pack(PieceKind::Range, timeline, start, &mut &*content);
-        let packed = packed.map_err(|error| crate::Error::Internal(error.to_string()))?;
+        let packed = self.pack_beside(PieceKind::Range, timeline, start, content).await?;
         self.put(&LogObject::Range { timeline, start, end }.key(self.cluster.system)?, packed).await
+    }
+
+    /// Records that the log from `start` to `end` is lost (I3). The first record stays.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn put_hole(&self, hole: &Hole) -> Result<(), LogError> {
+        let Hole { timeline, start, end, .. } = *hole;
+        let key = LogObject::Hole { timeline, start, end }.key(self.cluster.system)?;
+        match self.vault.create(&key, write_document(hole)?.into(), None).await {
+            Ok(_) | Err(seawall_vault::Error::AlreadyExists { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Stores a history file, or what a base backup notes of itself, as it is.
@@ -120,6 +144,19 @@ impl Log {
         };
         let keys: Vec<ObjectKey> = ranges.iter().map(key).collect::<Result<_, _>>()?;
         Ok(self.vault.delete(&keys).await?)
+    }
+
+    async fn pack_beside(
+        &self,
+        kind: PieceKind,
+        timeline: TimelineId,
+        start: Lsn,
+        content: Bytes,
+    ) -> Result<Packed, LogError> {
+        let log = self.clone();
+        let packing = tokio::task::spawn_blocking(move || log.pack(kind, timeline, start, &mut &content[..]));
+        let packed = packing.await.map_err(|error| crate::Error::Internal(error.to_string()))?;
+        Ok(packed.map_err(|error| crate::Error::Internal(error.to_string()))?)
     }
 
     fn pack(

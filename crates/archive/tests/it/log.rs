@@ -84,7 +84,9 @@ async fn segments_come_back_and_the_end_is_an_absence() {
     }
     assert_eq!(code(segment(&log, 1, 4, Line::Latest).await), "log.absent");
     assert_eq!(code(segment(&log, 1, 4, Line::Of(id(1))).await), "log.absent");
-    assert_eq!(code(get(&log, LogFile::History(id(2)), Line::Latest).await), "log.absent");
+    for number in [1, 2] {
+        assert_eq!(code(get(&log, LogFile::History(id(number)), Line::Latest).await), "log.absent", "{number}");
+    }
     let contents = log.contents().await.expect("listed");
     assert_eq!(contents.reach(id(1), at(1, 40)), Some(at(4, 0)));
     assert_eq!(contents.newest(), Some(id(1)));
@@ -152,7 +154,7 @@ async fn ranges_are_one_segment_with_zeros_behind_them() {
     let log = log(&store).await;
     let whole = bytes(1, 1);
     for (from, to) in [(0, 100), (100, 5000), (4000, 9000), (50, 60)] {
-        log.put_range(id(1), at(1, from as u64), &whole[from..to]).await.expect("stored");
+        log.put_range(id(1), at(1, from as u64), whole[from..to].to_vec().into()).await.expect("stored");
     }
     let found = segment(&log, 1, 1, Line::Latest).await.expect("there");
     assert!(found[..9000] == whole[..9000] && found[9000..].iter().all(|byte| *byte == 0));
@@ -160,7 +162,7 @@ async fn ranges_are_one_segment_with_zeros_behind_them() {
     let contents = log.contents().await.expect("listed");
     assert_eq!(contents.reach(id(1), at(1, 0)), Some(at(1, 9000)));
     // A range of the next segment isn't part of it; once the segment is there, the ranges don't count.
-    log.put_range(id(1), at(2, 0), &bytes(1, 2)[..10]).await.expect("stored");
+    log.put_range(id(1), at(2, 0), bytes(1, 2)[..10].to_vec().into()).await.expect("stored");
     put(&log, 1, 1).await;
     log.remove_ranges(id(1), &[(at(1, 0), at(1, 100)), (at(1, 50), at(1, 60))]).await.expect("removed");
     assert!(segment(&log, 1, 1, Line::Latest).await.expect("there") == whole);
@@ -171,11 +173,25 @@ async fn ranges_that_do_not_fit_are_refused() {
     let store = MemoryStore::new();
     let log = log(&store).await;
     let whole = bytes(1, 1);
-    log.put_range(id(1), at(1, 0), &whole[..100]).await.expect("stored");
-    log.put_range(id(1), at(1, 200), &whole[200..300]).await.expect("stored");
+    log.put_range(id(1), at(1, 0), whole[..100].to_vec().into()).await.expect("stored");
+    log.put_range(id(1), at(1, 200), whole[200..300].to_vec().into()).await.expect("stored");
     assert_eq!(code(segment(&log, 1, 1, Line::Latest).await), "log.hole");
-    log.put_range(id(1), at(1, 90), &whole[95..205]).await.expect("stored");
+    log.put_range(id(1), at(1, 90), whole[95..205].to_vec().into()).await.expect("stored");
     assert_eq!(code(segment(&log, 1, 1, Line::Latest).await), "archive.corrupt");
+}
+
+#[tokio::test]
+async fn ranges_before_a_hole_do_not_hide_it() {
+    let store = MemoryStore::new();
+    let log = log(&store).await;
+    log.put_range(id(1), at(1, 0), bytes(1, 1)[..100].to_vec().into()).await.expect("stored");
+    assert!(segment(&log, 1, 1, Line::Latest).await.is_ok(), "it is the end of the log");
+    log.put_range(id(1), at(3, 0), bytes(1, 3)[..100].to_vec().into()).await.expect("stored");
+    assert_eq!(code(segment(&log, 1, 1, Line::Latest).await), "log.hole");
+    assert!(segment(&log, 1, 3, Line::Latest).await.is_ok());
+    put(&log, 1, 1).await;
+    assert_eq!(code(segment(&log, 1, 2, Line::Latest).await), "log.hole");
+    assert!(segment(&log, 1, 1, Line::Latest).await.is_ok());
 }
 
 #[tokio::test]
@@ -186,7 +202,7 @@ async fn what_is_missing_before_the_end_is_a_hole() {
     put(&log, 1, 3).await;
     assert_eq!(code(segment(&log, 1, 2, Line::Latest).await), "log.hole");
     assert_eq!(code(segment(&log, 1, 4, Line::Latest).await), "log.absent");
-    log.put_range(id(1), at(6, 0), b"the log goes on").await.expect("stored");
+    log.put_range(id(1), at(6, 0), b"the log goes on".to_vec().into()).await.expect("stored");
     for number in [2, 4, 5] {
         assert_eq!(code(segment(&log, 1, number, Line::Latest).await), "log.hole", "{number}");
     }

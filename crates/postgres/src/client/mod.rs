@@ -15,6 +15,7 @@ mod copy;
 mod encryption;
 mod guard;
 mod passfile;
+pub(crate) mod replication;
 pub(crate) mod session;
 mod startup;
 mod target;

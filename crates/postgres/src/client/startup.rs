@@ -50,18 +50,27 @@ impl Connection {
         };
         match timeout(PATIENCE, opening).await {
             Ok(opened) => opened,
-            Err(_) => {
-                let cause = format!("no answer within {} seconds", PATIENCE.as_secs());
-                Err(Error::Connection { server: target.to_string(), cause })
-            }
+            Err(_) => Err(too_late(target)),
+        }
+    }
+
+    /// Connects to the process of the server that sends its log. It has no SQL, and no settings.
+    pub(crate) async fn open_stream(target: &Target) -> Result<Self, Error> {
+        match timeout(PATIENCE, Self::greet_for(target, true)).await {
+            Ok(greeted) => greeted,
+            Err(_) => Err(too_late(target)),
         }
     }
 
     /// Logs in, in the ways that `sslmode` allows.
     async fn greet(target: &Target) -> Result<Self, Error> {
+        Self::greet_for(target, false).await
+    }
+
+    async fn greet_for(target: &Target, stream: bool) -> Result<Self, Error> {
         let mut failures = Vec::new();
         for way in encryption::ways(target.tls, target.is_local()) {
-            match Self::greet_by(*way, target).await {
+            match Self::greet_by(*way, target, stream).await {
                 Err(error) if encryption::is_about_the_way(&error) => failures.push((*way, error)),
                 greeted => return greeted,
             }
@@ -69,7 +78,7 @@ impl Connection {
         Err(encryption::telling(failures).unwrap_or_else(|| Error::Internal("no way to connect".to_owned())))
     }
 
-    async fn greet_by(way: Way, target: &Target) -> Result<Self, Error> {
+    async fn greet_by(way: Way, target: &Target, stream: bool) -> Result<Self, Error> {
         let server = target.to_string();
         let wire = wire(way, target, &server).await?;
         let mut connection = Self {
@@ -89,7 +98,8 @@ impl Connection {
             ("client_encoding", "UTF8"),
         ];
         let defect = |error: std::io::Error| Error::Internal(format!("a startup message: {error}"));
-        frontend::startup_message(parameters, &mut connection.outbox).map_err(defect)?;
+        let replication = stream.then_some(("replication", "true"));
+        frontend::startup_message(parameters.into_iter().chain(replication), &mut connection.outbox).map_err(defect)?;
         connection.flush().await?;
         connection.authenticate(target).await?;
         loop {
@@ -161,6 +171,11 @@ impl Connection {
             _ => Err(self.confused("an answer that doesn't belong to a login")),
         }
     }
+}
+
+fn too_late(target: &Target) -> Error {
+    let cause = format!("no answer within {} seconds", PATIENCE.as_secs());
+    Error::Connection { server: target.to_string(), cause }
 }
 
 /// The byte stream to the server, encrypted if that was asked for.

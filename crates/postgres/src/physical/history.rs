@@ -206,7 +206,7 @@ async fn verify_log(vault: &Vault, verification: &mut Verification, progress: &A
         let file = match object {
             LogObject::File(LogFile::Segment(name)) => name,
             LogObject::Range { timeline, start, .. } => SegmentName::of(timeline, start, cluster.segment_size),
-            LogObject::File(_) => continue,
+            LogObject::File(_) | LogObject::Hole { .. } => continue,
         };
         // The ranges of a segment are read together.
         if last.replace(file) == Some(file) {
@@ -233,4 +233,39 @@ fn tolerated(error: Error) -> Result<(&'static str, String), Error> {
     }
     let failure = Failure::from(error);
     Ok((failure.code, failure.cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_archive::log::Lsn;
+
+    use super::super::base::manifest::tests::sample;
+    use super::*;
+
+    #[test]
+    fn bases_and_log_are_spans_with_the_holes_between_them() {
+        let held = |second: i64, stop: u64, reach: Option<(u64, i64)>| Held {
+            manifest: sample(second, stop - 10, stop),
+            reach: reach.map(|(lsn, until)| Reach {
+                timeline: 1,
+                lsn: Lsn::new(lsn),
+                until: Moment::from_millis(until * 1000),
+            }),
+        };
+        let all = [
+            held(100, 1000, Some((3000, 300))),
+            held(200, 2000, Some((3000, 300))),
+            held(400, 4000, Some((5000, 500))),
+            held(600, 6000, None),
+        ];
+        let (spans, holes, doubts) = join(&all);
+        let told: Vec<(String, String, u64)> =
+            spans.iter().map(|span| (span.from.position.clone(), span.to.position.clone(), span.points)).collect();
+        let id = |nth: usize| all[nth].manifest.id.to_string();
+        assert_eq!(told, [(id(0), "0/BB8".to_owned(), 3), (id(2), "0/1388".to_owned(), 2)]);
+        assert_eq!((holes.len(), &holes[0].to.position), (1, &id(2)));
+        assert!(doubts.len() == 1 && doubts[0].contains(&id(3)), "{doubts:?}");
+        assert_eq!(objects(&all[0].manifest).count(), 4);
+        assert_eq!(join(&[]), (Vec::new(), Vec::new(), Vec::new()));
+    }
 }

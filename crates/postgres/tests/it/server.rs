@@ -13,6 +13,12 @@ pub(crate) struct Server {
     pub(crate) port: u16,
 }
 
+/// A copy of a server's files.
+pub(crate) struct Base {
+    folder: tempfile::TempDir,
+    bin: PathBuf,
+}
+
 /// The programs of a major version: Debian's package, or the one that `test.sh` fetched. A missing version fails the
 /// test.
 pub(crate) fn bin(major: u32) -> PathBuf {
@@ -180,6 +186,49 @@ impl Server {
         let mut server = Self { folder, bin: primary.bin.clone(), child, port: primary.port };
         assert!(server.until_ready(), "{}", server.log());
         server
+    }
+
+    /// A copy of the server's files, made by `pg_basebackup` without the log that it needs.
+    pub(crate) fn base(&self) -> Base {
+        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        if is_root() {
+            let owned = Command::new("chown").arg("nobody:nogroup").arg(folder.path()).status();
+            assert!(owned.expect("chown").success());
+        }
+        let mut copy = command(&self.bin.join("pg_basebackup"));
+        copy.arg("-h").arg(self.folder()).arg("-p").arg(self.port.to_string());
+        copy.args(["-U", "postgres", "-c", "fast", "-X", "none", "--no-sync", "-D"]).arg(folder.path().join("data"));
+        output(copy);
+        Base { folder, bin: self.bin.clone() }
+    }
+
+    /// Starts a server from a copy of such files, with more lines of configuration and with an empty file of this name:
+    /// `recovery.signal` or `standby.signal`. If the server ends, its log is the error.
+    pub(crate) fn recover(base: &Base, signal: &str, configuration: &str) -> Result<Self, String> {
+        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        let data = folder.path().join("data");
+        assert!(
+            Command::new("cp")
+                .arg("-a")
+                .arg(base.folder.path().join("data"))
+                .arg(&data)
+                .status()
+                .expect("cp")
+                .success()
+        );
+        std::fs::write(data.join(signal), "").expect("written");
+        let auto = data.join("postgresql.auto.conf");
+        let text = std::fs::read_to_string(&auto).expect("read");
+        let socket = folder.path().display();
+        let text = format!("{text}\nunix_socket_directories = '{socket}'\narchive_mode = off\n{configuration}\n");
+        std::fs::write(&auto, text).expect("written");
+        if is_root() {
+            let owned = Command::new("chown").args(["-R", "nobody:nogroup"]).arg(folder.path()).status();
+            assert!(owned.expect("chown").success());
+        }
+        let child = postgres(&base.bin, folder.path());
+        let mut server = Self { folder, bin: base.bin.clone(), child, port: 5432 };
+        if server.until_ready() { Ok(server) } else { Err(server.log()) }
     }
 
     /// A server in a data directory that `restore` makes, with the programs of another server. It has recovered and takes

@@ -232,7 +232,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 57);
+        assert_eq!(commands.len(), 58);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -333,6 +333,8 @@ mod tests {
             ("seawall wal push %p", false),
             ("seawall wal fetch 00000002.history pg_wal/RECOVERYHISTORY --vault v --timeline 2 --system 7", true),
             ("seawall wal fetch %f --vault v", false),
+            ("seawall wal receive postgresql://r@h/ v --slot s", true),
+            ("seawall wal receive postgresql://r@h/", false),
             ("seawall wal", false),
             ("seawall --json status", true),
             ("seawall status --log-level loud", false),

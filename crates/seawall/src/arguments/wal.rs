@@ -13,6 +13,28 @@ pub(crate) enum WalCommand {
     Push(WalPushArguments),
     /// Get a file of the log back: PostgreSQL's restore_command
     Fetch(WalFetchArguments),
+    /// Receive the log of a server as it is written, until stopped
+    Receive(WalReceiveArguments),
+}
+
+/// `seawall wal receive`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall wal receive postgresql://replicator@db/ s3://bucket/main\n\n\
+    The role needs REPLICATION, and pg_hba.conf a line for the database `replication`. The password comes from PGPASSWORD or\n\
+    ~/.pgpass. The slot is made if there is none, and keeps the server's log until the vault has it: set\n\
+    max_slot_wal_keep_size on the server, so that its disk can't fill. On SIGTERM or SIGINT, what came is stored first.")]
+pub(crate) struct WalReceiveArguments {
+    /// The server: postgresql://ROLE@HOST:PORT/
+    #[arg(value_name = "URL")]
+    pub(crate) server: String,
+    /// The cluster's vault: a folder or a URL
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: String,
+    /// The name of the replication slot, for this vault alone
+    #[arg(long, value_name = "NAME", default_value = "seawall")]
+    pub(crate) slot: String,
+    #[command(flatten)]
+    pub(crate) encryption: EncryptionArguments,
 }
 
 /// `seawall wal push`

@@ -39,7 +39,7 @@ use seawall_agent::{Level, LogFormat, Times, start_logging};
 use seawall_core::Failure;
 
 use self::agent::Change;
-use crate::arguments::{Arguments, Command, Common, ConfigCommand, NotifyCommand};
+use crate::arguments::{Arguments, Command, Common, ConfigCommand, NotifyCommand, WalCommand};
 use crate::edge::Edge;
 use crate::output::Output;
 
@@ -47,7 +47,7 @@ use crate::output::Output;
 pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> {
     let Arguments { common, command } = arguments;
     let runs_long = match &command {
-        Command::Replicate(_) | Command::Lmdb(_) => true,
+        Command::Replicate(_) | Command::Lmdb(_) | Command::Wal(WalCommand::Receive(_)) => true,
         Command::Restore(arguments) => arguments.follow,
         _ => false,
     };
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Config(ConfigCommand::Reload(arguments)) => reload::run(&arguments, edge),
         Command::Notify(NotifyCommand::Test(arguments)) => notify::run(&arguments, edge),
         Command::Vault(command) => vault::run(&command, edge, common.json),
-        Command::Wal(command) => wal::run(&command, edge),
+        Command::Wal(command) => wal::run(&command, &common, edge),
         Command::Lmdb(command) => lmdb::run(&command, &common, edge),
         Command::Ltx(command) => ltx::run(&command, edge, common.json),
         Command::Completion(arguments) => Ok(shell::completion(&arguments)),

@@ -111,7 +111,8 @@ fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<
 fn holds_cluster(source: &Source, arguments: &RestoreArguments, opener: &Opener) -> Result<bool, Failure> {
     match source {
         Source::Vault(url) if arguments.output.is_some() && !arguments.follow => {
-            runtime::run(opener.holds_cluster(url))
+            // Connections end with the runtime that they were made in.
+            runtime::run(opener.apart(1).holds_cluster(url))
         }
         _ => Ok(false),
     }

@@ -150,3 +150,60 @@ impl BaseManifest {
         self.packs.iter().chain(others).chain(parts).map(|sealed| sealed.bytes).sum()
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use seawall_archive::{read_document, write_document};
+
+    use super::*;
+
+    /// A base that was begun at a second, whose log goes from `start` to `stop`.
+    pub(crate) fn sample(second: i64, start: u64, stop: u64) -> BaseManifest {
+        let sealed = |bytes| Sealed { bytes, blake3: Digest::of(b"x") };
+        let at = |second: i64| Moment::from_millis(second * 1000);
+        BaseManifest {
+            id: SetId::new(at(second), 1),
+            system: "7".into(),
+            tool: "seawall test".into(),
+            version: 150_018,
+            began: at(second),
+            ended: at(second + 1),
+            timeline: 1,
+            start: Lsn::new(start),
+            stop: Lsn::new(stop),
+            next_xid: 745,
+            from_standby: false,
+            segment: 16 << 20,
+            checksums: true,
+            label: "START WAL LOCATION: …\n".into(),
+            tablespace_map: "16384 /mnt/fast\n".into(),
+            tablespaces: vec![Tablespace { oid: 16_384, location: "/mnt/fast".into() }],
+            in_place: vec![16_390],
+            superuser: Some("postgres".into()),
+            settings: BTreeMap::from([("max_connections".to_owned(), "100".to_owned())]),
+            notes: Vec::new(),
+            damaged: vec![Damaged { path: "base/5/1".into(), pages: vec![7], count: 1 }],
+            totals: Totals { files: 3, bytes: 100, sent: 50, stored: 20 },
+            packs: vec![sealed(10), sealed(20)],
+            uses: vec![Uses { base: SetId::new(at(second - 10), 1), packs: BTreeMap::from([(5, sealed(30))]) }],
+            index: vec![Part { first: "PG_VERSION".into(), offset: 0, raw: 9, sealed: sealed(4) }],
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_a_document_and_names_every_pack() {
+        let manifest = sample(100, 1, 2);
+        let bytes = write_document(&manifest).expect("written");
+        assert_eq!(read_document::<BaseManifest>(&bytes, "it").expect("read"), manifest);
+        let pack = |base, pack| manifest.pack(base, pack).map(|(id, sealed)| (id, sealed.bytes));
+        assert_eq!(pack(0, 1), Some((manifest.id, 20)));
+        assert_eq!(pack(1, 5), Some((manifest.uses[0].base, 30)));
+        for (base, number) in [(0, 2), (1, 4), (2, 0), (u32::MAX, 0)] {
+            assert_eq!(pack(base, number), None, "{base} {number}");
+        }
+        assert_eq!((manifest.others(), manifest.needs()), (1, 64));
+        let mut damaged = bytes;
+        damaged[20] ^= 1;
+        read_document::<BaseManifest>(&damaged, "it").expect_err("changed");
+    }
+}

@@ -17,7 +17,7 @@ pub(crate) mod index;
 pub(crate) mod label;
 pub(crate) mod layout;
 mod list;
-mod manifest;
+pub(crate) mod manifest;
 mod pages;
 mod previous;
 mod read;

@@ -2,6 +2,7 @@
 
 mod fetch;
 mod push;
+mod receive;
 
 use std::ffi::OsString;
 
@@ -9,16 +10,18 @@ use seawall_agent::{Encryption, Opener};
 use seawall_core::Failure;
 use seawall_vault::Vault;
 
-use crate::arguments::{ConfigArguments, WalCommand};
+use crate::arguments::{Common, ConfigArguments, WalCommand};
 use crate::edge::Edge;
 use crate::output::Output;
+use crate::server;
 use crate::source::Source;
 
 /// Runs the command.
-pub(crate) fn run(command: &WalCommand, edge: &Edge) -> Result<Output, Failure> {
+pub(crate) fn run(command: &WalCommand, common: &Common, edge: &Edge) -> Result<Output, Failure> {
     match command {
         WalCommand::Push(arguments) => push::run(arguments, edge),
         WalCommand::Fetch(arguments) => Ok(fetch::run(arguments, edge)),
+        WalCommand::Receive(arguments) => receive::run(arguments, common, edge),
     }
 }
 
@@ -36,7 +39,13 @@ async fn open(
     opener: &Opener,
     edge: &Edge,
 ) -> Result<Vault, Failure> {
-    match (Source::find(text, config, edge)?, encryption) {
+    // The first push makes the folder.
+    let is_path = text.starts_with(['/', '.']);
+    let source = match is_path || config.config.is_none() {
+        true => Source::Vault(server::place(text, edge)?),
+        false => Source::find(text, config, edge)?,
+    };
+    match (source, encryption) {
         (Source::Database(database), _) => Ok(opener.database_and_vault(&database).await?.0),
         (Source::Vault(url), None) => opener.vault_alone(&url).await,
         (Source::Vault(url), encryption) => opener.vault_to_fill(&url, encryption).await,

@@ -1,0 +1,282 @@
+//! Takes the log of a server into a vault, as it is written, until it is stopped.
+//!
+//! A session: connect, learn what the server and the vault have, decide where to begin, stream. Each fault ends the session,
+//! and the next one begins where the vault's log ends: nothing but the vault is remembered. The server's slot keeps the log
+//! until the vault has it, because it is told "flushed" only behind the store's answer (I1).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_archive::log::{Cluster, History, Hole, Log, LogError, LogFile, Lsn, TimelineId};
+use seawall_core::{Backoff, Clock, Failure, Moment, Shutdown};
+use seawall_vault::Vault;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::decide::{Decision, Facts, Start, decide, following};
+use super::stream::{Ended, Stream};
+use crate::client::Connection;
+use crate::{Error, Target};
+
+/// How long the server may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The waits between sessions that fail.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+
+/// The SQLSTATE of a log that the server has removed already.
+const REMOVED: &str = "58P01";
+
+/// The SQLSTATE of a slot that the server has given up.
+const GIVEN_UP: &str = "55000";
+
+/// How the log is received.
+#[derive(Debug, Clone)]
+pub struct ReceiveOptions {
+    /// The name of the slot.
+    pub slot: String,
+    /// The shortest time between two ranges.
+    pub interval: Duration,
+}
+
+impl Default for ReceiveOptions {
+    fn default() -> Self {
+        Self { slot: "seawall".to_owned(), interval: Duration::from_secs(1) }
+    }
+}
+
+/// How a receiver stands.
+#[derive(Debug, Clone, Default)]
+pub struct Standing {
+    /// Whether the log streams now.
+    pub streaming: bool,
+    /// The timeline.
+    pub timeline: Option<TimelineId>,
+    /// Up to here the vault has the log.
+    pub durable: Lsn,
+    /// When the vault had all of what the server had sent.
+    pub durable_at: Option<Moment>,
+    /// How far the server's log goes.
+    pub server: Lsn,
+    /// Why the last session ended, until the next one streams.
+    pub failure: Option<Failure>,
+}
+
+/// Receives the log of one server.
+#[derive(Debug)]
+pub struct Receiver {
+    target: Target,
+    vault: Vault,
+    pub(super) options: ReceiveOptions,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) standing: watch::Sender<Standing>,
+}
+
+/// What the next session has to know of the last one.
+#[derive(Debug, Default)]
+struct Memory {
+    /// The log that follows the vault's was removed.
+    removed: bool,
+    /// The slot was given up.
+    given_up: bool,
+}
+
+impl Memory {
+    /// Learns from a refusal; false if that is known already, or tells nothing.
+    fn learn(&mut self, sqlstate: Option<&str>) -> bool {
+        let (removed, given_up) = (sqlstate == Some(REMOVED), sqlstate == Some(GIVEN_UP));
+        let new = removed && !self.removed || given_up && !self.given_up;
+        self.removed |= removed;
+        self.given_up |= given_up;
+        new
+    }
+}
+
+impl Receiver {
+    /// A receiver of the log of `target` into `vault`.
+    pub fn new(target: Target, vault: Vault, options: ReceiveOptions, clock: Arc<dyn Clock>) -> Self {
+        Self { target, vault, options, clock, standing: watch::Sender::new(Standing::default()) }
+    }
+
+    /// Tells how it stands, from now on.
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// Receives until a stop is asked for. What came until then is in the vault when this returns, unless the stop is at once.
+    /// Faults that may pass are waited for.
+    ///
+    /// # Errors
+    /// When trying again can't help: another cluster's vault, other content in the vault, wrong settings or rights.
+    pub async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
+        let (mut backoff, mut memory) = (BACKOFF, Memory::default());
+        loop {
+            let ended = tokio::select! {
+                biased;
+                () = shutdown.immediate() => return Ok(()),
+                ended = self.session(shutdown, &mut memory) => ended,
+            };
+            let Err(error) = ended else { return Ok(()) };
+            let (busy, streamed) = (error.sqlstate() == Some("55006"), self.standing.borrow().streaming);
+            let learnt = memory.learn(error.sqlstate());
+            let failure = Failure::from(error);
+            if !(failure.kind.may_pass() || busy || learnt) {
+                return Err(failure);
+            }
+            if streamed {
+                backoff.worked();
+            }
+            let wait = backoff.failed();
+            tracing::warn!(code = failure.code, cause = failure.cause, ?wait, "the log isn't received");
+            self.standing.send_modify(|standing| {
+                standing.streaming = false;
+                standing.failure = Some(failure);
+            });
+            tokio::select! {
+                () = shutdown.graceful() => return Ok(()),
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    async fn session(&self, shutdown: &Shutdown, memory: &mut Memory) -> Result<(), Error> {
+        let opening = async {
+            let mut connection = Connection::open_stream(&self.target).await?;
+            let prepared = self.prepare(&mut connection, memory).await?;
+            Ok::<_, Error>((connection, prepared))
+        };
+        let (mut connection, (log, mut start, mut history)) = tokio::select! {
+            biased;
+            // Nothing came yet.
+            () = shutdown.graceful() => return Ok(()),
+            opened = opening => opened?,
+        };
+        loop {
+            let mut stream = Stream::begin(self, &mut connection, &log, &start).await?;
+            match stream.run(shutdown).await? {
+                Ended::Stopped => {
+                    connection.close().await;
+                    return Ok(());
+                }
+                Ended::Switched(switch) => {
+                    tracing::info!(timeline = switch.timeline.number(), at = %switch.position, "the server is on another timeline");
+                    let newest = history.timeline.max(switch.timeline);
+                    history = self.histories(&mut connection, &log, newest).await?;
+                    start = following(&history, start.timeline, switch.position, log.cluster().segment_size);
+                }
+            }
+        }
+    }
+
+    /// What the server and the vault have, and where the stream begins.
+    async fn prepare(&self, connection: &mut Connection, memory: &mut Memory) -> Result<(Log, Start, History), Error> {
+        let identity = self.bounded(connection.identify()).await?;
+        let server = Cluster { system: identity.system, segment_size: self.bounded(connection.segment_size()).await? };
+        let log = Log::claim(&self.vault, server).await?;
+        let contents = log.contents().await?;
+        // A demoted server's histories must not be looked for first: it may have none.
+        let history = match contents.newest().filter(|newest| *newest > identity.timeline) {
+            Some(_) => History::first(identity.timeline),
+            None => self.histories(connection, &log, identity.timeline).await?,
+        };
+        let kept = self.bounded(self.slot(connection, identity.flushed, memory)).await?;
+        let facts = Facts {
+            server,
+            history: &history,
+            flushed: identity.flushed,
+            contents: &contents,
+            removed: memory.removed,
+            kept,
+        };
+        let start = match decide(&facts) {
+            Decision::Stream(start) => start,
+            Decision::Demoted { newest, switch } => return Err(self.demoted(identity.timeline, newest, switch)),
+            Decision::Behind { ours } => return Err(self.behind(identity.flushed, ours)),
+        };
+        if let Some((from, to)) = start.hole {
+            let cause = "the server removed it before the vault had it".to_owned();
+            let hole = Hole { timeline: start.timeline, start: from, end: to, at: self.clock.now(), cause };
+            log.put_hole(&hole).await?;
+            tracing::error!(from = %from, to = %to, "a hole: the server removed this part of its log before the vault had it");
+        }
+        memory.removed = false;
+        Ok((log, start, history))
+    }
+
+    /// Takes the history files of a timeline and of those that it came from into the vault. Without them a recovery would stop
+    /// on an older timeline.
+    async fn histories(&self, connection: &mut Connection, log: &Log, timeline: TimelineId) -> Result<History, Error> {
+        if timeline.number() == 1 {
+            return Ok(History::first(timeline));
+        }
+        let history = self.one_history(connection, log, timeline).await?;
+        for ancestor in history.ancestors.iter().filter(|ancestor| ancestor.timeline.number() > 1) {
+            if log.history(ancestor.timeline).await?.is_none() {
+                self.one_history(connection, log, ancestor.timeline).await?;
+            }
+        }
+        Ok(history)
+    }
+
+    async fn one_history(
+        &self,
+        connection: &mut Connection,
+        log: &Log,
+        timeline: TimelineId,
+    ) -> Result<History, Error> {
+        let content = self.bounded(connection.timeline_history(timeline)).await?;
+        let history = History::parse(timeline, &content);
+        let history = history.map_err(|cause| Error::Protocol { object: self.target.to_string(), cause })?;
+        log.put_file(LogFile::History(timeline), content.into()).await?;
+        Ok(history)
+    }
+
+    /// Has the slot that keeps the log for us. Returns from where on it keeps it.
+    async fn slot(&self, connection: &mut Connection, flushed: Lsn, memory: &mut Memory) -> Result<Lsn, Error> {
+        let name = &self.options.slot;
+        let found = connection.slot(name).await?;
+        if let Some(restart) = found.and_then(|slot| slot.restart).filter(|_| !memory.given_up) {
+            return Ok(restart);
+        }
+        if found.is_some() {
+            // The server gave it up: it keeps nothing.
+            connection.drop_slot(name).await?;
+        }
+        connection.make_slot(name).await?;
+        memory.given_up = false;
+        tracing::info!(slot = name, "the slot was made");
+        Ok(connection.slot(name).await?.and_then(|slot| slot.restart).unwrap_or(flushed))
+    }
+
+    pub(super) async fn bounded<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        match timeout(PATIENCE, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.silent(PATIENCE)),
+        }
+    }
+
+    /// The server sends nothing any more.
+    pub(super) fn silent(&self, after: Duration) -> Error {
+        let cause = format!("no answer within {} seconds", after.as_secs());
+        Error::Connection { server: self.target.to_string(), cause }
+    }
+
+    /// The server's name, for messages.
+    pub(super) fn server(&self) -> String {
+        self.target.to_string()
+    }
+
+    fn demoted(&self, own: TimelineId, newest: TimelineId, switch: Option<Lsn>) -> Error {
+        let left = switch.map_or_else(
+            || format!("timeline {newest} in the vault didn't come from it"),
+            |switch| format!("timeline {newest} left it at {switch}"),
+        );
+        let server = self.server();
+        Error::Log(LogError::Demoted { server, cause: format!("it is on timeline {own}, and {left}") })
+    }
+
+    fn behind(&self, flushed: Lsn, ours: Lsn) -> Error {
+        let cause = format!("its log ends at {flushed}, and the vault has it up to {ours}");
+        Error::Log(LogError::Behind { server: self.server(), cause })
+    }
+}

@@ -1,0 +1,279 @@
+//! One stretch of the stream: bytes of the log come in, and go into the vault as ranges and segments.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use seawall_archive::log::{Log, LogError, Lsn, TimelineId};
+use seawall_core::Shutdown;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::decide::Start;
+use super::pace::{Pace, Waiting, pace};
+use super::receiver::Receiver;
+use super::tail::{Misfit, Tail};
+use crate::Error;
+use crate::client::Connection;
+use crate::client::replication::{Begun, Streamed, Switch};
+
+/// How long the server may be silent before it is asked whether it lives.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// How long it may take for that answer, and for taking a message.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// How often the server hears of us while we read nothing.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+
+/// Complete segments that wait for the store before no more is read: the memory is bounded by that (I5).
+const MOST_SEGMENTS: usize = 2;
+
+/// Microseconds from 1970 to 2000, where PostgreSQL begins to count.
+const EPOCH: i64 = 946_684_800_000_000;
+
+/// How a stretch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// A stop was asked for, and everything that came is in the vault.
+    Stopped,
+    /// The timeline has ended, and all of it is in the vault.
+    Switched(Switch),
+}
+
+/// Up to where something is stored, and the ranges that aren't needed then.
+type Storing = Pin<Box<dyn Future<Output = Result<Lsn, LogError>> + Send>>;
+
+/// A stretch of the stream.
+pub(super) struct Stream<'a> {
+    receiver: &'a Receiver,
+    connection: &'a mut Connection,
+    log: &'a Log,
+    timeline: TimelineId,
+    tail: Tail,
+    /// Up to here the vault has the log.
+    durable: Lsn,
+    /// Whether anything came. Before that the server isn't told of a position: it would move the slot there.
+    came: bool,
+    storing: Option<Storing>,
+    last_range: Option<Instant>,
+    heard: Instant,
+    said: Instant,
+    asked: bool,
+    /// Whether the server ended the timeline.
+    ended: bool,
+    /// Where the next timeline begins, if the server told at once.
+    switch: Option<Switch>,
+}
+
+impl<'a> Stream<'a> {
+    pub(super) async fn begin(
+        receiver: &'a Receiver,
+        connection: &'a mut Connection,
+        log: &'a Log,
+        start: &Start,
+    ) -> Result<Self, Error> {
+        let (mut known, mut ranges) = (Vec::new(), Vec::new());
+        if start.continues && start.durable > start.from {
+            ranges = log.ranges(start.timeline, start.from).await?;
+            match log.joined(start.timeline, start.from, &ranges).await {
+                Ok((bytes, length)) => {
+                    known = bytes;
+                    known.truncate(length);
+                }
+                // The host's key for them is gone: this segment is stored anew from its begin.
+                Err(LogError::Vault(error @ seawall_vault::Error::Sealing { .. })) => {
+                    tracing::warn!(%error, "the ranges of the last segment can't be read, and are stored again");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let tail = Tail::new(start, log.cluster().segment_size, known, ranges);
+        let slot = &receiver.options.slot;
+        let begun = receiver.bounded(connection.start_stream(slot, start.from, start.timeline)).await?;
+        let (ended, switch) = match begun {
+            Begun::Streaming => (false, None),
+            Begun::Ended(switch) => (true, switch),
+        };
+        let now = Instant::now();
+        Ok(Self {
+            receiver,
+            connection,
+            log,
+            timeline: start.timeline,
+            tail,
+            durable: start.durable,
+            came: false,
+            storing: None,
+            last_range: None,
+            heard: now,
+            said: now,
+            asked: false,
+            ended,
+            switch,
+        })
+    }
+
+    /// Streams until the timeline ends or a stop is asked for.
+    pub(super) async fn run(&mut self, shutdown: &Shutdown) -> Result<Ended, Error> {
+        loop {
+            let ending = self.ended || shutdown.requested();
+            let later = self.store(ending);
+            if ending && self.storing.is_none() {
+                return self.end().await;
+            }
+            let reads = !ending && self.tail.segments() < MOST_SEGMENTS;
+            let (wakes, silent) = self.wakes(reads);
+            tokio::select! {
+                biased;
+                stored = stored(&mut self.storing), if self.storing.is_some() => {
+                    self.storing = None;
+                    self.durable = self.durable.max(stored?);
+                    self.tell(false).await?;
+                }
+                () = shutdown.graceful(), if !ending => {}
+                message = self.connection.streamed(), if reads => self.take(message?).await?,
+                () = sleep_until(later.unwrap_or(wakes)), if later.is_some() => {}
+                () = sleep_until(wakes) => {
+                    if silent && self.asked {
+                        return Err(self.receiver.silent(SILENCE + ANSWER));
+                    }
+                    self.asked = silent;
+                    self.tell(silent).await?;
+                }
+            }
+        }
+    }
+
+    /// Begins to store what is due. Returns when the next range is, if it isn't yet.
+    fn store(&mut self, ending: bool) -> Option<Instant> {
+        let waiting = Waiting {
+            busy: self.storing.is_some(),
+            segments: self.tail.segments(),
+            bytes: self.tail.waiting(),
+            since: self.last_range.map(|at| at.elapsed()),
+        };
+        let (log, timeline) = (self.log.clone(), self.timeline);
+        match pace(waiting, self.receiver.options.interval, ending) {
+            Pace::Rest => None,
+            Pace::Later(wait) => Some(Instant::now() + wait),
+            Pace::Segment => {
+                let complete = self.tail.next_segment()?;
+                self.storing = Some(Box::pin(async move {
+                    log.put_whole(complete.name, complete.bytes).await?;
+                    // The segment is in the vault: ranges that stay do no harm.
+                    if let Err(error) = log.remove_ranges(timeline, &complete.ranges).await {
+                        tracing::warn!(%error, "ranges of a complete segment stay in the vault");
+                    }
+                    Ok(complete.end)
+                }));
+                None
+            }
+            Pace::Range => {
+                let (start, bytes) = self.tail.next_range()?;
+                self.last_range = Some(Instant::now());
+                self.storing = Some(Box::pin(async move {
+                    let end = start.after(bytes.len() as u64).unwrap_or(start);
+                    log.put_range(timeline, start, bytes).await?;
+                    Ok(end)
+                }));
+                None
+            }
+        }
+    }
+
+    async fn take(&mut self, message: Streamed) -> Result<(), Error> {
+        (self.heard, self.asked) = (Instant::now(), false);
+        match message {
+            Streamed::Log { start, end, bytes } => {
+                self.tail.append(start, &bytes).map_err(|misfit| self.misfit(start, misfit))?;
+                self.came = true;
+                self.show(end);
+                Ok(())
+            }
+            Streamed::Alive { end, reply } => {
+                self.show(end);
+                if reply { self.tell(false).await } else { Ok(()) }
+            }
+            Streamed::End => {
+                self.ended = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// When the next sign of life is due, and whether the server's silence is the reason.
+    fn wakes(&self, reads: bool) -> (Instant, bool) {
+        match (reads, self.asked) {
+            (false, _) => (self.said + SIGN_OF_LIFE, false),
+            (true, false) => (self.heard + SILENCE, true),
+            (true, true) => (self.heard + SILENCE + ANSWER, true),
+        }
+    }
+
+    /// Tells the server how far the vault has the log.
+    async fn tell(&mut self, reply: bool) -> Result<(), Error> {
+        self.said = Instant::now();
+        self.show(Lsn::default());
+        if self.ended {
+            return Ok(());
+        }
+        let durable = if self.came { self.durable } else { Lsn::default() };
+        let received = if self.came { self.tail.received().max(durable) } else { durable };
+        let now = self.receiver.clock.now().as_millis().saturating_mul(1000).saturating_sub(EPOCH);
+        match timeout(ANSWER, self.connection.feedback(received, durable, now, reply)).await {
+            Ok(said) => said,
+            Err(_) => Err(self.receiver.silent(ANSWER)),
+        }
+    }
+
+    /// Shows how the receiver stands.
+    fn show(&self, server: Lsn) {
+        let now = self.receiver.clock.now();
+        self.receiver.standing.send_modify(|standing| {
+            standing.streaming = true;
+            standing.failure = None;
+            standing.timeline = Some(self.timeline);
+            standing.durable = self.durable;
+            standing.server = standing.server.max(server);
+            if self.durable >= standing.server {
+                standing.durable_at = Some(now);
+            }
+        });
+    }
+
+    async fn end(&mut self) -> Result<Ended, Error> {
+        if !self.ended {
+            self.tell(false).await?;
+            let _ = timeout(ANSWER, self.connection.end_stream()).await;
+            return Ok(Ended::Stopped);
+        }
+        let switch = match self.switch {
+            Some(switch) => Some(switch),
+            None => self.receiver.bounded(self.connection.end_stream()).await?,
+        };
+        switch.map(Ended::Switched).ok_or_else(|| Error::Protocol {
+            object: self.receiver.server(),
+            cause: "the server ended the stream and named no next timeline".to_owned(),
+        })
+    }
+
+    fn misfit(&self, at: Lsn, misfit: Misfit) -> Error {
+        match misfit {
+            Misfit::Elsewhere { expected } => Error::Protocol {
+                object: self.receiver.server(),
+                cause: format!("the server sent its log from {at}, and {expected} was expected"),
+            },
+            Misfit::Differs { segment } => Error::Log(LogError::Conflict {
+                object: format!("the segment at {segment} in {}", self.log.vault().url()),
+                cause: format!("the bytes that {} sends for it differ", self.receiver.server()),
+            }),
+        }
+    }
+}
+
+/// Waits for what is being stored.
+async fn stored(storing: &mut Option<Storing>) -> Result<Lsn, LogError> {
+    match storing {
+        Some(storing) => storing.await,
+        None => std::future::pending().await,
+    }
+}

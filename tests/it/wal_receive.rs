@@ -1,0 +1,302 @@
+//! `seawall wal receive` beside real servers. Every test ends in a recovered server whose rows are compared with what was
+//! recorded.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use seawall_tests::{Process, Random, binaries, run, wait};
+
+use crate::postgres::server::Server;
+use crate::wal::{LATE, SUMS, VERSIONS, as_owner, fetch, fetch_from, recover, scratch, stops};
+
+const CONFIGURATION: &str = "wal_level = replica\nmax_wal_senders = 8\nmax_replication_slots = 8\nwal_keep_size = 0\n";
+
+/// A server, and a vault in a folder that its user can write.
+struct Site {
+    server: Server,
+    vault: PathBuf,
+    transactions: u32,
+}
+
+impl Site {
+    fn start(major: u32, more: &str) -> Self {
+        let server = Server::start_with(major, &format!("{CONFIGURATION}{more}"));
+        server.sql("postgres", "CREATE TABLE t (tx int, n int, filler text)");
+        let vault = PathBuf::from(server.folder_of_its_own("vault"));
+        Self { server, vault, transactions: 0 }
+    }
+
+    fn receive(&self) -> Process {
+        receive(&self.server, &self.vault)
+    }
+
+    /// Commits so many transactions of a few rows.
+    fn commit(&mut self, transactions: u32) {
+        for _ in 0..transactions {
+            self.transactions += 1;
+            let tx = self.transactions;
+            let sql = format!(
+                "INSERT INTO t SELECT {tx}, n, repeat(md5((n * {tx})::text), 50) FROM generate_series(1, {tx} % 7 + 1) n"
+            );
+            self.server.sql("postgres", &sql);
+        }
+    }
+
+    fn sums(&self) -> String {
+        self.server.sql("postgres", SUMS)
+    }
+
+    /// Waits until the vault has everything that is committed.
+    fn until_stored(&self) {
+        until_stored(&self.server);
+    }
+
+    fn objects(&self, ending: &str) -> Vec<String> {
+        objects(&self.vault, ending)
+    }
+}
+
+fn receive(server: &Server, vault: &Path) -> Process {
+    let mut command = as_owner(&binaries::seawall());
+    command.current_dir("/tmp").args(["wal", "receive", &server.url("postgres")]).arg(vault);
+    Process::spawn("seawall", &mut command)
+}
+
+fn until_stored(server: &Server) {
+    let end = server.sql("postgres", "SELECT pg_current_wal_lsn()");
+    let sql =
+        format!("SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall' AND flush_lsn >= '{end}'");
+    wait::until("the vault to have the log", LATE, || (server.sql("postgres", &sql) == "1").then_some(()));
+    let applied =
+        "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall' AND replay_lsn IS NOT NULL";
+    assert_eq!(server.sql("postgres", applied), "0", "nothing is said to be applied");
+}
+
+/// The names of a vault's objects with this ending, below a timeline.
+fn objects(vault: &Path, ending: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![vault.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            match entry.file_type().expect("a type").is_dir() {
+                true => folders.push(entry.path()),
+                false => found.push(entry.file_name().to_string_lossy().into_owned()),
+            }
+        }
+    }
+    found.retain(|name| name.ends_with(ending));
+    found.sort();
+    found
+}
+
+#[test]
+fn received_log_recovers_to_the_last_commit() {
+    for major in VERSIONS {
+        let mut site = Site::start(major, "");
+        site.commit(3);
+        let mut receiver = site.receive();
+        site.until_stored();
+        let base = site.server.base();
+        site.commit(20);
+        site.until_stored();
+        assert!(!site.objects(".zst").is_empty());
+        let sums = site.sums();
+        // Everything is lost but the vault.
+        receiver.kill_9();
+        site.server.kill_9();
+        assert_eq!(recover(&base, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums, "{major}");
+    }
+}
+
+#[test]
+fn received_segments_are_the_servers_and_replace_their_ranges() {
+    let mut site = Site::start(18, "");
+    let mut receiver = site.receive();
+    site.until_stored();
+    let base = site.server.base();
+    let mut names = Vec::new();
+    for _ in 0..3 {
+        site.commit(3);
+        site.until_stored();
+        names.push(site.server.sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())"));
+        site.commit(1);
+        site.until_stored();
+    }
+    let folder = scratch();
+    for name in &names {
+        let there = || site.objects(".zst").contains(&format!("{name}.zst")).then_some(());
+        wait::until(&format!("{name} as one object"), LATE, there);
+        let to = folder.path().join(name);
+        fetch(&site.vault, name, &to, &[]).ok();
+        let own = std::fs::read(site.server.folder().join("data/pg_wal").join(name)).expect("in pg_wal");
+        assert!(std::fs::read(&to).expect("read") == own, "{name}");
+    }
+    let last = u64::from_str_radix(&names.last().expect("a name")[16..], 16).expect("hex");
+    let left = || {
+        let ranges = site.objects(".zst").into_iter().filter(|name| name.contains('-'));
+        let old = ranges.filter(|name| u64::from_str_radix(&name[..16], 16).expect("hex") >> 24 <= last).count();
+        (old == 0).then_some(())
+    };
+    wait::until("the ranges of complete segments to go", LATE, left);
+    let sums = site.sums();
+    site.until_stored();
+    receiver.stop().ok();
+    assert_eq!(recover(&base, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn received_log_survives_kills_of_the_receiver_under_load() {
+    let mut random = Random::from_env();
+    for major in VERSIONS {
+        let site = Site::start(major, "");
+        let mut receiver = site.receive();
+        site.until_stored();
+        let base = site.server.base();
+        let mut load = site.server.tool("pgbench");
+        load.args(["-i", "-q", "-s", "1", "postgres"]).stderr(std::process::Stdio::null());
+        assert!(load.status().expect("pgbench runs").success());
+        let mut bench = site.server.tool("pgbench");
+        bench.args(["-n", "-c", "4", "-T", "12", "postgres"]);
+        bench.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let mut bench = bench.spawn().expect("pgbench runs");
+        let mut kills = 0;
+        while bench.try_wait().expect("a child").is_none() {
+            wait::pass(Duration::from_millis(random.below(2500)));
+            receiver.kill_9();
+            receiver = site.receive();
+            kills += 1;
+        }
+        assert!(kills > 2, "{kills}");
+        site.until_stored();
+        let sum = "SELECT (SELECT sum(abalance) || ' ' || sum(hashtextextended(a::text, 0)) FROM pgbench_accounts a), \
+                   (SELECT sum(bbalance) FROM pgbench_branches), (SELECT count(*) || ' ' || sum(delta) FROM pgbench_history)";
+        let sums = site.server.sql("postgres", sum);
+        receiver.kill_9();
+        assert_eq!(recover(&base, &fetch_from(&site.vault, "")).sql("postgres", sum), sums, "{major}");
+    }
+}
+
+#[test]
+fn received_log_waits_for_a_store_that_is_away_and_for_a_server_that_restarts() {
+    let mut site = Site::start(15, "");
+    let mut receiver = site.receive();
+    site.until_stored();
+    let base = site.server.base();
+    site.commit(5);
+    site.until_stored();
+    let aside = site.server.folder().join("aside");
+    std::fs::rename(&site.vault, &aside).expect("moved");
+    std::fs::write(&site.vault, "no folder").expect("written");
+    // Commits don't wait for the vault.
+    site.commit(10);
+    std::fs::remove_file(&site.vault).expect("removed");
+    std::fs::rename(&aside, &site.vault).expect("moved back");
+    site.until_stored();
+    site.server.kill_9();
+    site.server.start_again();
+    site.commit(10);
+    site.until_stored();
+    let sums = site.sums();
+    receiver.stop().ok();
+    assert_eq!(recover(&base, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn received_log_follows_a_promotion_and_refuses_the_demoted_server() {
+    for major in VERSIONS {
+        let mut old = Site::start(major, "");
+        old.commit(3);
+        let standby = Server::standby_of(&old.server);
+        let mut receiver = receive(&standby, &old.vault);
+        let base = old.server.base();
+        old.commit(5);
+        let end = old.server.sql("postgres", "SELECT pg_current_wal_lsn()");
+        let stored = format!(
+            "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall' AND flush_lsn >= '{end}'"
+        );
+        wait::until("the standby's log", LATE, || (standby.sql("postgres", &stored) == "1").then_some(()));
+        standby.sql("postgres", "SELECT pg_promote()");
+        for tx in 1001..1010 {
+            standby.sql("postgres", &format!("INSERT INTO t VALUES ({tx}, 1, repeat('new', {tx}))"));
+        }
+        until_stored(&standby);
+        let sums = standby.sql("postgres", SUMS);
+        receiver.stop().ok();
+        assert_eq!(objects(&old.vault, ".history"), ["00000002.history"]);
+        // The old server goes on: its log is another branch.
+        old.commit(5);
+        let before = objects(&old.vault, "");
+        let mut refused = old.receive();
+        let told = || refused.stderr().contains("log.demoted").then_some(());
+        wait::until("the refusal", LATE, told);
+        refused.stop();
+        assert_eq!(objects(&old.vault, ""), before, "nothing of it is in the vault");
+        assert_eq!(recover(&base, &fetch_from(&old.vault, "")).sql("postgres", SUMS), sums, "{major}");
+    }
+}
+
+#[test]
+fn another_cluster_is_not_received() {
+    let mut site = Site::start(15, "");
+    let mut receiver = site.receive();
+    site.until_stored();
+    let base = site.server.base();
+    site.commit(3);
+    let other = Server::start_with(18, CONFIGURATION);
+    let mut command = as_owner(&binaries::seawall());
+    command.current_dir("/tmp").args(["wal", "receive", &other.url("postgres")]).arg(&site.vault);
+    let refused = run("seawall", &mut command).exits(1);
+    assert!(refused.stderr.contains("error[log.other-cluster]"), "{refused}");
+    site.until_stored();
+    let sums = site.sums();
+    receiver.stop().ok();
+    assert_eq!(recover(&base, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_slot_that_was_dropped_is_a_hole_that_no_recovery_crosses() {
+    let mut site = Site::start(18, "max_wal_size = '32MB'\nmin_wal_size = '32MB'\n");
+    let mut receiver = site.receive();
+    site.until_stored();
+    let early = site.server.base();
+    site.commit(3);
+    site.until_stored();
+    receiver.stop().ok();
+    let gone = "SELECT count(*) FROM pg_replication_slots WHERE active";
+    wait::until("the slot to be free", LATE, || (site.server.sql("postgres", gone) == "0").then_some(()));
+    site.server.sql("postgres", "SELECT pg_drop_replication_slot('seawall')");
+    for _ in 0..12 {
+        site.commit(1);
+        site.server.sql("postgres", "SELECT pg_switch_wal()");
+        site.server.sql("postgres", "CHECKPOINT");
+    }
+    let mut receiver = site.receive();
+    site.until_stored();
+    assert_eq!(site.objects(".hole").len(), 1, "{:?}", site.objects(""));
+    let late = site.server.base();
+    site.commit(3);
+    site.until_stored();
+    let sums = site.sums();
+    receiver.stop().ok();
+    let error = stops(&early, &fetch_from(&site.vault, ""));
+    assert!(error.contains("could not restore file"), "{error}");
+    assert_eq!(recover(&late, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_synchronous_commit_is_in_the_vault_when_it_returns() {
+    let mut site = Site::start(15, "");
+    let mut receiver = site.receive();
+    site.until_stored();
+    let base = site.server.base();
+    site.server.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'seawall'");
+    site.server.sql("postgres", "SELECT pg_reload_conf()");
+    let synchronous = "SELECT sync_state FROM pg_stat_replication WHERE application_name = 'seawall'";
+    wait::until("commits to wait", LATE, || (site.server.sql("postgres", synchronous) == "sync").then_some(()));
+    site.commit(5);
+    receiver.kill_9();
+    let transactions = site.transactions;
+    site.server.kill_9();
+    let recovered = recover(&base, &format!("{}synchronous_standby_names = ''\n", fetch_from(&site.vault, "")));
+    assert_eq!(recovered.sql("postgres", "SELECT count(DISTINCT tx) FROM t"), transactions.to_string());
+}
