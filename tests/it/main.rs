@@ -56,6 +56,8 @@ mod over_tls;
 mod postgres;
 mod postgres_artefacts;
 mod postgres_chain;
+mod postgres_cluster;
+mod postgres_cluster_faults;
 mod proofs;
 mod rekey;
 mod renewed_locks;

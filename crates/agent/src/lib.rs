@@ -43,12 +43,14 @@ pub use seawall_engines::catalog;
 pub use seawall_engines::proofs::{
     MOST_MOMENTS, ProofOrder, Proofs, Recorded, TOO_LONG, beyond, first_fault, sets, standing,
 };
+pub use seawall_engines::recover::HandedOver;
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
-pub use seawall_engines::wal;
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};
+pub use seawall_engines::wal;
 pub use seawall_engines::{
     Choice, Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Operation, Part, Protected, alarms,
     ask, cost, read_state_dir, read_status, read_when, state_folder,
 };
+pub use seawall_engines::{base, recover};
 pub use seawall_vault::{Environment, VaultUrl};
 pub use services::resources::files_needed;

@@ -108,7 +108,9 @@ impl FromStr for Codec {
 }
 
 /// Compresses frames. An encoder is reused, because its tables are as large as a frame's window.
-pub(crate) enum Encoder {
+pub struct Encoder(Encodes);
+
+enum Encodes {
     Zstd(zstd::bulk::Compressor<'static>),
     Gzip(Gzip),
     Deflate(libdeflater::Compressor),
@@ -116,8 +118,32 @@ pub(crate) enum Encoder {
     None,
 }
 
+impl fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encoder").finish_non_exhaustive()
+    }
+}
+
 impl Encoder {
-    pub(crate) fn new(codec: Codec) -> std::io::Result<Self> {
+    /// An encoder of frames in this codec.
+    ///
+    /// # Errors
+    /// The library has no such codec.
+    pub fn new(codec: Codec) -> std::io::Result<Self> {
+        Encodes::new(codec).map(Self)
+    }
+
+    /// Replaces what `stored` holds by `raw` as one frame.
+    ///
+    /// # Errors
+    /// The library's own; none is known to occur.
+    pub fn encode(&mut self, raw: &[u8], stored: &mut Vec<u8>) -> std::io::Result<()> {
+        self.0.encode(raw, stored)
+    }
+}
+
+impl Encodes {
+    fn new(codec: Codec) -> std::io::Result<Self> {
         Ok(match codec {
             Codec::Zstd { level } => {
                 let mut zstd = zstd::bulk::Compressor::new(level)?;
@@ -139,8 +165,7 @@ impl Encoder {
         })
     }
 
-    /// Replaces what `stored` holds by `raw` as one frame.
-    pub(crate) fn encode(&mut self, raw: &[u8], stored: &mut Vec<u8>) -> std::io::Result<()> {
+    fn encode(&mut self, raw: &[u8], stored: &mut Vec<u8>) -> std::io::Result<()> {
         stored.clear();
         match self {
             Self::Zstd(zstd) => {
@@ -164,15 +189,42 @@ impl Encoder {
 }
 
 /// Decompresses frames. A decoder is reused.
-pub(crate) enum Decoder {
+pub struct Decoder(Decodes);
+
+enum Decodes {
     Zstd(zstd::bulk::Decompressor<'static>),
     Gzip(libdeflater::Decompressor),
     Lz4,
     None,
 }
 
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder").finish_non_exhaustive()
+    }
+}
+
 impl Decoder {
-    pub(crate) fn new(codec: Codec) -> std::io::Result<Self> {
+    /// A decoder of frames in this codec.
+    ///
+    /// # Errors
+    /// The library has no such codec.
+    pub fn new(codec: Codec) -> std::io::Result<Self> {
+        Decodes::new(codec).map(Self)
+    }
+
+    /// Replaces the content of `raw` by the content of the frame `stored`, which must be exactly `size` bytes. A frame
+    /// that claims more never gets more memory than that (I11).
+    ///
+    /// # Errors
+    /// Why it is no such frame.
+    pub fn decode(&mut self, stored: &[u8], size: usize, raw: &mut Vec<u8>) -> Result<(), String> {
+        self.0.decode(stored, size, raw)
+    }
+}
+
+impl Decodes {
+    fn new(codec: Codec) -> std::io::Result<Self> {
         Ok(match codec {
             Codec::Zstd { .. } => Self::Zstd(zstd::bulk::Decompressor::new()?),
             Codec::Gzip { .. } => Self::Gzip(libdeflater::Decompressor::new()),
@@ -181,9 +233,7 @@ impl Decoder {
         })
     }
 
-    /// Replaces the content of `raw` by the content of the frame `stored`, which must be exactly `size` bytes. A frame
-    /// that claims more never gets more memory than that (I11).
-    pub(crate) fn decode(&mut self, stored: &[u8], size: usize, raw: &mut Vec<u8>) -> Result<(), String> {
+    fn decode(&mut self, stored: &[u8], size: usize, raw: &mut Vec<u8>) -> Result<(), String> {
         raw.clear();
         match self {
             Self::Zstd(zstd) => {

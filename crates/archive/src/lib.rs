@@ -64,13 +64,15 @@ mod writer;
 pub use budget::Budget;
 pub use catalog::Catalog;
 pub use chain::{Acknowledgement, Found, Link, Missing, Record, Retired, Retirement, judge};
-pub use codec::Codec;
+pub use codec::{Codec, Decoder, Encoder};
 pub use digest::Digest;
 pub use engine::{Destination, ProveOptions, Prover, ServerEngine, Source};
 pub use error::Error;
 pub use layout::{InSets, SetId, in_sets, is_link, is_of_sets};
 pub use maintain::{MaintenancePass, maintain};
-pub use manifest::{Artefact, Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals};
+pub use manifest::{
+    Artefact, Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals, read_document, write_document,
+};
 pub use pins::{pin, pins};
 pub use prove::{Opens, verify};
 pub use reader::SetReader;

@@ -328,7 +328,10 @@ struct Proof {
 }
 
 /// A document as bytes: a line of JSON, and a second line that proves it.
-pub(crate) fn write_document<T: Serialize>(content: &T) -> Result<Vec<u8>, Error> {
+///
+/// # Errors
+/// A defect: the content has no form in JSON.
+pub fn write_document<T: Serialize>(content: &T) -> Result<Vec<u8>, Error> {
     let defect = |error: serde_json::Error| Error::Internal(format!("a document can't be written: {error}"));
     let mut bytes = serde_json::to_vec(content).map_err(defect)?;
     bytes.push(b'\n');
@@ -339,7 +342,10 @@ pub(crate) fn write_document<T: Serialize>(content: &T) -> Result<Vec<u8>, Error
 }
 
 /// Reads a document that `object` holds.
-pub(crate) fn read_document<T: DeserializeOwned>(bytes: &[u8], object: &str) -> Result<T, Error> {
+///
+/// # Errors
+/// [`Error::Corrupt`] and [`Error::TooNew`].
+pub fn read_document<T: DeserializeOwned>(bytes: &[u8], object: &str) -> Result<T, Error> {
     let cut = || Error::corrupt(object, "it is cut off, or no document of a set");
     let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(cut)? + 1;
     let (document, proof) = bytes.split_at(end);

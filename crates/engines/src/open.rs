@@ -18,7 +18,7 @@ use crate::encryption::{Encryption, Owner, keys_of};
 use crate::keep::Keep;
 use crate::recognise::{self, Held};
 use crate::several::{self, SeveralEngine};
-use crate::{backups, lmdb, sets, sqlite};
+use crate::{backups, cluster, lmdb, sets, sqlite};
 
 /// Opens engines for one process.
 #[derive(Debug)]
@@ -263,9 +263,18 @@ impl Opener {
         Ok(match recognise::look(&vault).await? {
             Held::Lmdb => lmdb::alone_in(vault).await?,
             Held::Sets => sets::of_vault(self, vault, policy),
+            Held::Cluster => cluster::of_vault(vault),
             // A vault that holds nothing answers as an empty one of files does.
             Held::Sqlite | Held::Nothing => sqlite::of_vault(self, vault, upkeep),
         })
+    }
+
+    /// Whether a vault holds nothing but the files and the log of a PostgreSQL cluster.
+    ///
+    /// # Errors
+    /// When the vault can't be listed.
+    pub async fn holds_cluster(&self, url: &VaultUrl) -> Result<bool, Failure> {
+        Ok(recognise::look(&self.vault_alone(url).await?).await? == Held::Cluster)
     }
 
     /// A vault that holds backup sets of a server; `None` where it holds anything else.

@@ -7,7 +7,7 @@ use futures::TryStreamExt as _;
 use seawall_core::Failure;
 use seawall_vault::{ObjectKey, Prefix, Scheme, Vault};
 
-use crate::{lmdb, proofs, sets, sqlite};
+use crate::{cluster, lmdb, proofs, sets, sqlite};
 
 /// The number of objects that are looked at: one page of a listing. It finds a vault's own objects unless more foreign
 /// objects than this come before them.
@@ -24,6 +24,8 @@ pub(crate) enum Held {
     Lmdb,
     /// Backup sets of a server.
     Sets,
+    /// The files and the log of a PostgreSQL cluster.
+    Cluster,
 }
 
 /// The kind of a vault whose objects have these names. Snapshots and sets come first, because their names can't be
@@ -36,6 +38,8 @@ pub(crate) fn recognise<'a>(scheme: Scheme, keys: impl IntoIterator<Item = &'a O
         }
         if sets::is_name(key) {
             held = Held::Sets;
+        } else if held != Held::Sets && cluster::is_name(key) {
+            held = Held::Cluster;
         } else if held == Held::Nothing && sqlite::is_name(scheme, key) {
             held = Held::Sqlite;
         }
@@ -70,6 +74,7 @@ mod tests {
     fn by_names_alone() {
         const LTX: &str = "0000000000000001-0000000000000001.ltx";
         const SNAPSHOT: &str = "main__ns1__20261123-101112-000000001__GX.pb.gz";
+        const MANIFEST: &str = "physical/7/bases/20261121T101112000Z-0000000a/manifest.json";
         let (ltx, below) = (&*format!("0000/{LTX}"), &*format!("app/0000/{LTX}"));
         let set = "sets/20261121T101112000Z-0000000a/index.json";
         for (scheme, keys, expected) in [
@@ -84,6 +89,10 @@ mod tests {
             (Scheme::S3, vec!["chain/00000001.json"], Held::Sets),
             (Scheme::S3, vec!["chain/1.json"], Held::Nothing),
             (Scheme::S3, vec![set], Held::Sets),
+            (Scheme::S3, vec![MANIFEST], Held::Cluster),
+            (Scheme::S3, vec!["physical/7/log/00000001/000000010000000000000002.zst"], Held::Cluster),
+            (Scheme::S3, vec![ltx, MANIFEST], Held::Cluster),
+            (Scheme::S3, vec![MANIFEST, set], Held::Sets),
             (Scheme::S3, vec![SNAPSHOT], Held::Lmdb),
             (Scheme::S3, vec!["update_marker", SNAPSHOT], Held::Lmdb),
             (Scheme::S3, vec![ltx, "chain/00000001.json"], Held::Sets),

@@ -109,6 +109,25 @@ impl ServerUrl {
         }
     }
 
+    /// The cluster whose files are copied.
+    ///
+    /// # Errors
+    /// `usage.server` where bases aren't made of this engine's servers.
+    pub fn cluster(self) -> Result<seawall_postgres::Target, Failure> {
+        match self {
+            Self::Postgres(target) => Ok(*target),
+            Self::Mysql(target) => {
+                let next = "leave --physical out: its databases are backed up as rows";
+                Err(usage(
+                    "usage.server",
+                    &target.to_string(),
+                    "only the files of PostgreSQL clusters are copied",
+                    next,
+                ))
+            }
+        }
+    }
+
     /// The target of a restore.
     pub fn destination(self, environment: &Environment) -> Arc<dyn RestoreInto> {
         match self {

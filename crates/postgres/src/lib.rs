@@ -15,7 +15,7 @@
 //! - `restore`: the steps of a restore, and the names of its databases; in `replay` those of `pg_dump`'s own formats.
 //! - `load`: loads rows into tables.
 //! - `build`: the steps after the rows: indexes, constraints, materialized views, statistics.
-//! - `physical`: the write-ahead log of a cluster.
+//! - `physical`: the files and the write-ahead log of a cluster, and its recovery from them.
 //! - `prove`: restores a set into a throw-away database, and compares it with the set.
 //!
 //! Beside the rooms: `engine` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`,

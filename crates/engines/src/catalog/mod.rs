@@ -269,6 +269,10 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
         };
         let vault = place(url, &root).map_or_else(|_| format!("{url}/{root}"), |place| place.to_string());
         let mut doubts: Vec<String> = linked::without_chain(sets.len(), tally.link).into_iter().collect();
+        if form == Form::Cluster && (tally.base.is_none() || tally.logged.is_none()) {
+            let lacks = if tally.base.is_none() { "base" } else { "log" };
+            doubts.push(format!("nothing can be restored: it has no {lacks}"));
+        }
         if tally.later > 0 {
             doubts.push(format!("{} names have moments of the future, and are left out", tally.later));
         }
@@ -279,6 +283,7 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
                 Form::Ltx | Form::Generations => "sqlite",
                 Form::Snapshots => "lmdb",
                 Form::Sets => "server",
+                Form::Cluster => "postgres",
             },
             newest: None,
             age_s: None,

@@ -1,15 +1,20 @@
 //! Which database does an object belong to, and what is it there? Decided from its name below the prefix that is looked at.
 
+use seawall_archive::log::is_of_log;
 use seawall_archive::{InSets, SetId, in_sets};
 use seawall_core::Moment;
 use seawall_lmdb::snapshot::SnapshotName;
+use seawall_postgres::physical::base::{InBases, in_bases};
 use seawall_sqlite::{Replicated, replicated};
-use seawall_vault::Scheme;
+use seawall_vault::{ObjectKey, Scheme};
 
 use crate::proofs;
 
 /// Where Seawall's own objects of a database are.
 const OWN: &str = "seawall/";
+
+/// Where the files and the log of a cluster are.
+const PHYSICAL: &str = "physical/";
 
 /// An object's place among the databases.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +41,12 @@ pub(super) enum Fact {
     Chunk(SetId),
     /// A link of the chain of backup sets.
     Link(u64),
+    /// The manifest of a base of a cluster, which is written last.
+    Base(SetId),
+    /// Content of a base.
+    BaseContent(SetId),
+    /// A part of a cluster's log.
+    Log,
     /// The record of a hole.
     Hole,
     /// The record of a proof that ended then.
@@ -69,6 +80,18 @@ pub(super) fn named(scheme: Scheme, key: &str) -> Option<Named<'_>> {
             },
         );
     }
+    if let Some((root, _, object)) = in_bases(key) {
+        return of_vault(
+            root,
+            match object {
+                InBases::Manifest(id) => Fact::Base(id),
+                InBases::Content(id) => Fact::BaseContent(id),
+            },
+        );
+    }
+    if let Some(root) = of_log(key) {
+        return of_vault(root, Fact::Log);
+    }
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
     if let Some(snapshot) = SnapshotName::parse(name) {
         let at = Moment::from_millis(i64::try_from(snapshot.stamp.0 / 1_000_000).unwrap_or(i64::MAX));
@@ -77,6 +100,13 @@ pub(super) fn named(scheme: Scheme, key: &str) -> Option<Named<'_>> {
     }
     let at = key.rmatch_indices(OWN).map(|(at, _)| at).find(|at| *at == 0 || key[..*at].ends_with('/'))?;
     own(key[..at].trim_end_matches('/'), &key[at + OWN.len()..])
+}
+
+/// The prefix of the vault whose log has this object.
+fn of_log(key: &str) -> Option<&str> {
+    let at = key.rmatch_indices(PHYSICAL).map(|(at, _)| at).find(|at| *at == 0 || key[..*at].ends_with('/'))?;
+    let object = ObjectKey::new(&key[at..]).ok()?;
+    is_of_log(&object).then(|| key[..at].trim_end_matches('/'))
 }
 
 /// An object below `seawall/`.
@@ -123,6 +153,14 @@ mod tests {
             (Scheme::S3, format!("a/seawall/proofs/main/{RECORD}"), Some(("a", Some("main"), Fact::Proof(moment)))),
             (Scheme::S3, "a/seawall/proofs/junk".into(), Some(("a", None, Fact::Other))),
             (Scheme::S3, "a/seawall/digests/0000/x.ltx".into(), Some(("a", None, Fact::Other))),
+            (Scheme::S3, format!("a/physical/7/bases/{id}/manifest.json"), Some(("a", None, Fact::Base(id)))),
+            (Scheme::S3, format!("physical/7/bases/{id}/00000001.zst"), Some(("", None, Fact::BaseContent(id)))),
+            (
+                Scheme::S3,
+                "a/b/physical/7/log/00000001/000000010000000000000002.zst".into(),
+                Some(("a/b", None, Fact::Log)),
+            ),
+            (Scheme::S3, "a/physical/notes.txt".into(), None),
             (Scheme::S3, "a/myseawall/x".into(), None),
             (Scheme::S3, "holiday.jpg".into(), None),
             (Scheme::S3, "".into(), None),

@@ -32,6 +32,8 @@ pub(super) enum Form {
     Snapshots,
     /// Backup sets of a server.
     Sets,
+    /// The files and the log of a PostgreSQL cluster.
+    Cluster,
 }
 
 /// Bytes of a set, and whether its index is there.
@@ -55,6 +57,10 @@ pub(super) struct Tally {
     /// The newest complete copies.
     copies: Vec<(Moment, u64)>,
     sets: BTreeMap<SetId, Set>,
+    /// The newest base of a cluster.
+    pub(super) base: Option<SetId>,
+    /// When the newest part of a cluster's log was written.
+    pub(super) logged: Option<Moment>,
     /// The last link of the chain.
     pub(super) link: u64,
     pub(super) holes: u64,
@@ -87,10 +93,12 @@ impl Tally {
             Fact::Generation => Some(Form::Generations),
             Fact::Snapshot(..) => Some(Form::Snapshots),
             Fact::Index(_) | Fact::Chunk(_) | Fact::Link(_) => Some(Form::Sets),
+            Fact::Base(_) | Fact::BaseContent(_) | Fact::Log => Some(Form::Cluster),
             _ => None,
         };
-        // A new replica may lie beside an old one: then the new one counts.
-        if self.form.is_none_or(|known| known == Form::Generations) {
+        // A new replica may lie beside an old one: then the new one counts. Of a server's two kinds of backups, sets count.
+        let gives_way = |known| known == Form::Generations || (known == Form::Cluster && form == Some(Form::Sets));
+        if self.form.is_none_or(gives_way) {
             self.form = form.or(self.form);
         }
         match fact {
@@ -107,6 +115,10 @@ impl Tally {
             }
             Fact::Snapshot(_, at) if at > modified.after(SKEW) => self.later += 1,
             Fact::Index(id) if id.moment() > modified.after(SKEW) => self.later += 1,
+            Fact::Base(id) if id.moment() > modified.after(SKEW) => self.later += 1,
+            Fact::Base(id) => self.base = self.base.max(Some(id)),
+            Fact::BaseContent(_) => {}
+            Fact::Log => self.logged = self.logged.max(Some(modified)),
             Fact::Snapshot(instance, at) => {
                 if self.snapshot.as_ref().is_none_or(|(newest, _)| *newest < at) {
                     self.snapshot = Some((at, instance.clone()));
@@ -172,6 +184,11 @@ impl Tally {
             // Positions of that format are pairs, and their order isn't that of their names.
             Some(Form::Generations) => {
                 (self.last.map(|(_, moment)| Point { position: String::new(), moment }), Vec::new())
+            }
+            // Neither restores anything without the other.
+            Some(Form::Cluster) => {
+                let newest = self.base.zip(self.logged);
+                (newest.map(|(base, moment)| Point { position: base.to_string(), moment }), Vec::new())
             }
             None => (None, Vec::new()),
         };

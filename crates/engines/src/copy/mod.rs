@@ -284,7 +284,7 @@ impl Opener {
         }
         let own = recognise::look(&self.open(place, Access::Names).await?).await?;
         let found = match own {
-            Held::Lmdb | Held::Sets => vec![(String::new(), place.clone())],
+            Held::Lmdb | Held::Sets | Held::Cluster => vec![(String::new(), place.clone())],
             Held::Sqlite | Held::Nothing => self.databases_below(place).await?.databases,
         };
         let mut all = Vec::new();

@@ -269,7 +269,7 @@ impl Connection {
         Error::Server { object: self.server.clone(), error: server_error(self.encoding, body.fields()) }
     }
 
-    pub(super) fn confused(&self, what: &str) -> Error {
+    pub(crate) fn confused(&self, what: &str) -> Error {
         Error::Protocol { object: self.server.clone(), cause: format!("the server sent {what}") }
     }
 }

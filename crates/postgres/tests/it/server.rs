@@ -37,7 +37,7 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// A command that runs as a user whom PostgreSQL accepts: it refuses root.
-fn command(program: &Path) -> Command {
+pub(crate) fn command(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
     }
@@ -232,6 +232,38 @@ impl Server {
         let child = postgres(&base.bin, folder.path());
         let mut server = Self { folder, bin: base.bin.clone(), child, port: 5432 };
         if server.until_ready() { Ok(server) } else { Err(server.log()) }
+    }
+
+    /// A server in a data directory that `restore` makes, with the programs of another server. It has recovered and takes
+    /// writes when this returns; a server that ends instead fails with its log.
+    pub(crate) fn restored(programs: &Self, restore: impl FnOnce(&Path)) -> Result<Self, String> {
+        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        if is_root() {
+            let owned = Command::new("chown").arg("nobody:nogroup").arg(folder.path()).status();
+            assert!(owned.expect("chown").success());
+        }
+        let data = folder.path().join("data");
+        restore(&data);
+        let auto = data.join("postgresql.auto.conf");
+        let text = std::fs::read_to_string(&auto).expect("read");
+        let text = format!("{text}\nunix_socket_directories = '{}'\n", folder.path().display());
+        std::fs::write(&auto, text).expect("written");
+        let child = postgres(&programs.bin, folder.path());
+        let mut server = Self { folder, bin: programs.bin.clone(), child, port: programs.port };
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while server.until_ready() {
+            match server.try_sql("postgres", "SELECT pg_is_in_recovery()").as_deref() {
+                Some("f") => return Ok(server),
+                _ => assert!(Instant::now() < deadline, "the server does not recover: {}", server.log()),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err(server.log())
+    }
+
+    /// The data directory.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
     }
 
     /// Waits until the server accepts connections; false if it ended.

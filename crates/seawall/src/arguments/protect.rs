@@ -88,6 +88,7 @@ pub(crate) struct ReplicateArguments {
     seawall backup postgresql://app@db/shop ./vault --memory 64MB --jobs 2\n  \
     seawall backup postgresql://app@db/shop ./vault --format custom\n  \
     seawall backup postgresql://app@db/shop ./sample --sample 1%\n  \
+    seawall backup postgresql://seawall@db/ s3://bucket/main --physical\n  \
     seawall backup --config seawall.yml shop\n\n\
     PostgreSQL: the password comes from PGPASSWORD or ~/.pgpass, and the role needs pg_read_all_data.\n\
     MySQL and MariaDB: it comes from MYSQL_PWD, ~/.my.cnf or a login path; a backup names the rights that the user lacks.")]
@@ -124,6 +125,10 @@ pub(crate) struct BackupArguments {
     /// With a whole PostgreSQL server: include the passwords of roles, as the server keeps them
     #[arg(long)]
     pub(crate) role_passwords: bool,
+    /// PostgreSQL: copy the files of the whole cluster instead, as the base of its log (see `seawall wal`). A later base sends
+    /// only blocks that changed
+    #[arg(long, requires = "vault", conflicts_with_all = ["compression", "format", "sample", "copy", "exclude_database", "role_passwords"])]
+    pub(crate) physical: bool,
     #[command(flatten)]
     pub(crate) encryption: EncryptionArguments,
     #[command(flatten)]

@@ -20,7 +20,9 @@ use super::{ConfigArguments, PastArguments, ServerArguments, span};
     seawall restore s3://bucket/tenants --all -o ./tenants\n  \
     seawall restore s3://bucket/shop --to postgresql://app@new/shop2\n  \
     seawall restore s3://bucket/shop -o shop.dump\n  \
-    seawall restore s3://bucket/cluster --to postgresql://postgres@new/")]
+    seawall restore s3://bucket/cluster --to postgresql://postgres@new/\n  \
+    seawall restore s3://bucket/main -o /var/lib/postgresql/18/main --at '2026-11-22 10:31:07+01:00'\n  \
+    seawall restore s3://bucket/main -o ./data --target lsn:16/B374D848 --tablespace /mnt/fast=/mnt/new --start")]
 pub(crate) struct RestoreArguments {
     /// A vault (folder or URL), or the name or path of a database in the configuration
     #[arg(value_name = "VAULT|NAME|PATH", required_unless_present = "all")]
@@ -60,6 +62,19 @@ pub(crate) struct RestoreArguments {
     /// named
     #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]
     pub(crate) without_superuser: bool,
+    /// Of a PostgreSQL cluster's files and log: what to reach instead of --at: lsn:16/B374D848, xid:745 or name:RESTORE-POINT.
+    /// With --at BASE that base is where it begins
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["all", "to", "follow", "force"], help_heading = "PostgreSQL clusters")]
+    pub(crate) target: Option<String>,
+    /// Of a cluster: where the tablespace at OLD goes; may be given more than once [default: where it was]
+    #[arg(long, value_name = "OLD=NEW", conflicts_with_all = ["all", "to", "follow", "force"], help_heading = "PostgreSQL clusters")]
+    pub(crate) tablespace: Vec<String>,
+    /// Of a cluster: run a server until it has recovered, stop it, and say what it reached
+    #[arg(long, conflicts_with_all = ["all", "to", "follow", "force", "dry_run"], help_heading = "PostgreSQL clusters")]
+    pub(crate) start: bool,
+    /// Restore a cluster's files and log, where the vault also holds its logical backups
+    #[arg(long, conflicts_with_all = ["all", "to", "follow", "force"], help_heading = "PostgreSQL clusters")]
+    pub(crate) physical: bool,
     #[command(flatten)]
     pub(crate) server: ServerArguments,
     /// The moment to restore: RFC 3339, "10 minutes ago", a transaction id of 16 hex digits, the name of a set, or latest

@@ -71,7 +71,7 @@ pub(crate) struct WalPushArguments {
 }
 
 /// `seawall wal fetch`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  restore_command = 'seawall wal fetch %f %p --vault s3://bucket/main'\n  \
     restore_command = 'seawall wal fetch %f %p --vault s3://bucket/main --timeline 2 --identity /etc/owner.key'\n\n\
     Exit codes: 0 the file is there, complete and durable; 1 the log certainly has no such file and nothing after it;\n\
@@ -84,14 +84,17 @@ pub(crate) struct WalFetchArguments {
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
     /// The cluster's vault (folder or URL), or the name of a database in the configuration
-    #[arg(long, value_name = "VAULT|NAME")]
-    pub(crate) vault: String,
+    #[arg(long, value_name = "VAULT|NAME", required_unless_present = "handed_over")]
+    pub(crate) vault: Option<String>,
     /// The timeline that is recovered, as recovery_target_timeline has it: a number, or latest
     #[arg(long, value_name = "TIMELINE", default_value = "latest")]
     pub(crate) timeline: String,
     /// The system identifier of the cluster that is recovered [default: that of global/pg_control in the current folder]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) system: Option<String>,
+    /// The file in a restored data directory that says all of this; `seawall restore` writes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["vault", "timeline", "system"])]
+    pub(crate) handed_over: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
 }

@@ -18,6 +18,7 @@ use crate::{configuration, runtime, server, table};
 /// Runs the command.
 pub(crate) fn run(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     match &arguments.vault {
+        Some(vault) if arguments.physical => super::backup_cluster::run(arguments, vault, edge, json),
         Some(vault) => of_url(arguments, vault, edge, json),
         None => by_name(arguments, edge, json),
     }

@@ -3,6 +3,7 @@
 mod acknowledge;
 pub(crate) mod agent;
 mod backup;
+mod backup_cluster;
 mod check;
 mod compare;
 mod copy;
@@ -23,6 +24,7 @@ mod reload;
 pub(crate) mod replicate;
 mod restore;
 mod restore_all;
+mod restore_cluster;
 mod restore_server;
 mod shell;
 mod silence;

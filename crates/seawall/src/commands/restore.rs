@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use seawall_agent::{Operation, ask};
+use seawall_agent::{Opener, Operation, ask};
 use seawall_core::{Failure, Kind, RestoreRequest, Restored, Rewritten};
 use serde_json::json;
 
@@ -31,6 +31,17 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     }
     let source = Source::find(arguments.source.as_deref().unwrap_or_default(), &arguments.config, edge)?;
     let source = source.past(&arguments.past)?;
+    let opener = edge.opener(runtime::working())?;
+    let jobs = arguments.server.jobs.map_or_else(runtime::cores, usize::from);
+    if super::restore_cluster::is_asked(arguments) || holds_cluster(&source, arguments, &opener)? {
+        let request = RestoreRequest { output: arguments.output.clone().unwrap_or_default(), ..request };
+        let work = async {
+            let (vault, _) = source.open_with_vault(&opener).await?;
+            let when = &request.when;
+            super::restore_cluster::restore(arguments, &source, &vault, when, edge, common.json).await
+        };
+        return runtime::run_with(runtime::serving(jobs), between(&source, &request, work));
+    }
     let request = RestoreRequest { output: output(arguments, &source, edge)?, ..request };
     if arguments.follow {
         return super::follow::run(&source, request, arguments.follow_interval, common, edge);
@@ -40,7 +51,6 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
         let document = json!({ "skipped": true, "output": request.output });
         return Ok(Output::done(format!("{path} exists; nothing was restored\n"), &document));
     }
-    let opener = edge.opener(runtime::working())?;
     let progress = progress(edge, common.json);
     if arguments.as_new {
         let work = async {
@@ -93,6 +103,18 @@ fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<
             };
             Err(Failure::new(Kind::Usage, "usage.no-output", object, cause, next))
         }
+    }
+}
+
+/// Whether a vault holds nothing but the files and the log of a cluster. Only asked where a folder is named that can be made
+/// of them.
+fn holds_cluster(source: &Source, arguments: &RestoreArguments, opener: &Opener) -> Result<bool, Failure> {
+    match source {
+        Source::Vault(url) if arguments.output.is_some() && !arguments.follow => {
+            // Connections end with the runtime that they were made in.
+            runtime::run(opener.apart(1).holds_cluster(url))
+        }
+        _ => Ok(false),
     }
 }
 

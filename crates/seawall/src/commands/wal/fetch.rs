@@ -3,13 +3,14 @@
 use std::panic;
 use std::path::Path;
 
+use seawall_agent::HandedOver;
 use seawall_agent::wal::{Request, fetch, system_of};
 use seawall_archive::log::{Line, LogFile, SystemId, TimelineId};
 use seawall_core::{Failure, Kind};
 use serde_json::{Value, json};
 
 use super::open;
-use crate::arguments::WalFetchArguments;
+use crate::arguments::{ConfigArguments, WalFetchArguments};
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
 use crate::output::{Output, to_json};
@@ -37,6 +38,10 @@ fn attempt(arguments: &WalFetchArguments, edge: &Edge) -> Result<Value, (Failure
         let exit = Exit::of(failure.kind);
         (failure, exit.as_restore_command())
     };
+    let (arguments, edge) = match &arguments.handed_over {
+        Some(file) => &handed_over(file, arguments, edge).map_err(failed)?,
+        None => &(arguments.clone(), edge.clone()),
+    };
     let file: LogFile = arguments.file.parse().map_err(|()| failed(no_file(&arguments.file)))?;
     let line = line(&arguments.timeline).map_err(failed)?;
     let system = system(arguments.system.as_deref(), edge).map_err(failed)?;
@@ -44,7 +49,8 @@ fn attempt(arguments: &WalFetchArguments, edge: &Edge) -> Result<Value, (Failure
     let to = edge.absolute(&arguments.path);
     let mut absent = false;
     let fetched = runtime::run(async {
-        let vault = open(&arguments.vault, &arguments.config, None, &opener, edge).await?;
+        let vault =
+            open(arguments.vault.as_deref().unwrap_or_default(), &arguments.config, None, &opener, edge).await?;
         let fetched = fetch(&vault, Request { file, to: &to, line, system }).await;
         absent = fetched.as_ref().is_err_and(|error| error.is_absence());
         fetched?;
@@ -55,6 +61,30 @@ fn attempt(arguments: &WalFetchArguments, edge: &Edge) -> Result<Value, (Failure
         Err(failure) if absent => Err((failure, Exit::Child(1))),
         Err(failure) => Err(failed(failure)),
     }
+}
+
+/// What a restore left for the server that recovers: the arguments, and the environment of the restore.
+fn handed_over(file: &Path, given: &WalFetchArguments, edge: &Edge) -> Result<(WalFetchArguments, Edge), Failure> {
+    let path = edge.absolute(file);
+    let wrong = |cause: String| {
+        let next = "run this in the data directory that `seawall restore` made, or restore it again";
+        Failure::new(Kind::Unavailable, "postgres.io", path.display().to_string(), cause, next)
+    };
+    let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+    let handed: HandedOver = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let arguments = WalFetchArguments {
+        vault: Some(handed.vault),
+        timeline: handed.timeline.to_string(),
+        system: Some(handed.system),
+        handed_over: None,
+        config: ConfigArguments { config: handed.config, ..given.config.clone() },
+        ..given.clone()
+    };
+    // What is set here counts: a person may have corrected it.
+    let here = edge.environment.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let environment = handed.environment.into_iter().chain(here).collect();
+    let identity = edge.identity.clone().or(handed.identity);
+    Ok((arguments, Edge { environment, identity, ..edge.clone() }))
 }
 
 fn no_file(name: &str) -> Failure {

@@ -1,0 +1,164 @@
+//! Reading stretches of files over SQL.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, Semaphore};
+
+use super::budget::STRETCH;
+use super::index::Extent;
+use super::pages::RelationFile;
+use crate::client::{Connection, Filled, Target};
+use crate::quote::literal;
+use crate::{CopyFormat, Error};
+
+/// The most pieces of one statement.
+pub(crate) const MOST_PIECES: usize = 256;
+
+/// Bytes around the content of a row: the number of columns, and the length of each, with the first column.
+const AROUND: usize = 2 + 4 + 4 + 4;
+
+/// A part of a file that is read with one statement.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) path: String,
+    pub(crate) modified: u64,
+    pub(crate) offset: u64,
+    /// Bytes that the file had there when it was listed.
+    pub(crate) length: usize,
+    /// If it holds pages with checksums.
+    pub(crate) relation: Option<RelationFile>,
+    /// The extent of the base before that begins where this piece's does.
+    pub(crate) before: Option<Arc<Extent>>,
+}
+
+/// The bytes of several pieces.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    /// All of them, with what the protocol has around them.
+    pub(crate) bytes: Vec<u8>,
+    /// For each piece where its bytes are; `None` if its file is gone.
+    pub(crate) places: Vec<Option<Range<usize>>>,
+}
+
+/// Connections that read.
+pub(crate) struct Readers {
+    idle: Mutex<Vec<Connection>>,
+    permits: Semaphore,
+}
+
+impl Readers {
+    /// Connects so many times.
+    pub(crate) async fn open(target: &Target, jobs: usize) -> Result<Self, Error> {
+        let mut idle = Vec::new();
+        for _ in 0..jobs.max(1) {
+            idle.push(Connection::open(target).await?);
+        }
+        Ok(Self { permits: Semaphore::new(idle.len()), idle: Mutex::new(idle) })
+    }
+
+    /// Reads pieces with the next connection that is free.
+    pub(crate) async fn read(&self, pieces: &[Piece]) -> Result<Raw, Error> {
+        let _permit = self.permits.acquire().await.map_err(|_| Error::Internal("no readers".to_owned()))?;
+        let taken = self.idle.lock().await.pop();
+        let mut connection = taken.ok_or_else(|| Error::Internal("no reader is free".to_owned()))?;
+        let raw = read(&mut connection, pieces).await?;
+        self.idle.lock().await.push(connection);
+        Ok(raw)
+    }
+
+    /// Ends all sessions in order.
+    pub(crate) async fn close(self) {
+        for connection in self.idle.into_inner() {
+            connection.close().await;
+        }
+    }
+}
+
+/// Reads pieces with one statement.
+pub(crate) async fn read(connection: &mut Connection, pieces: &[Piece]) -> Result<Raw, Error> {
+    let rows: Vec<String> = (0..)
+        .zip(pieces)
+        .map(|(nth, piece): (u32, &Piece)| {
+            format!(
+                "({nth}, {}, {}::pg_catalog.int8, {}::pg_catalog.int8)",
+                literal(&piece.path),
+                piece.offset,
+                piece.length
+            )
+        })
+        .collect();
+    let sql = format!(
+        "COPY (SELECT v.n, pg_catalog.pg_read_binary_file(v.p, v.o, v.l, true) FROM (VALUES {}) AS v (n, p, o, l)) \
+         TO STDOUT (FORMAT binary)",
+        rows.join(", ")
+    );
+    let wanted: usize = pieces.iter().map(|piece| piece.length + AROUND).sum();
+    if wanted > STRETCH + MOST_PIECES * AROUND {
+        return Err(Error::Internal("more is read at once than fits".to_owned()));
+    }
+    let mut bytes = Vec::with_capacity(wanted.max(AROUND));
+    let mut copy = connection.copy_out(&sql, CopyFormat::Binary).await?;
+    let ended = copy.fill(&mut bytes).await?;
+    if ended.0 != Filled::Done {
+        return Err(connection.confused("more of a file than was asked for"));
+    }
+    match places(&bytes, pieces.len()) {
+        Some(places) => Ok(Raw { bytes, places }),
+        None => Err(connection.confused("rows that aren't those of the files")),
+    }
+}
+
+/// Where the content of each row is: two columns, the row's number and the bytes. Pure.
+fn places(bytes: &[u8], rows: usize) -> Option<Vec<Option<Range<usize>>>> {
+    let (mut at, mut found) = (0, Vec::with_capacity(rows));
+    for nth in 0..rows {
+        let head = bytes.get(at..at + AROUND)?;
+        let number = |from: usize| head.get(from..from + 4)?.try_into().ok().map(i32::from_be_bytes);
+        if head[..2] != [0, 2] || number(2)? != 4 || usize::try_from(number(6)?).ok()? != nth {
+            return None;
+        }
+        at += AROUND;
+        let Ok(length) = usize::try_from(number(10)?) else {
+            found.push(None);
+            continue;
+        };
+        let end = at.checked_add(length).filter(|end| *end <= bytes.len())?;
+        found.push(Some(at..end));
+        at = end;
+    }
+    (at == bytes.len()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn row(nth: i32, content: Option<&[u8]>) -> Vec<u8> {
+        let mut row = vec![0, 2, 0, 0, 0, 4];
+        row.extend(nth.to_be_bytes());
+        row.extend(content.map_or(-1, |content| i32::try_from(content.len()).expect("small")).to_be_bytes());
+        row.extend(content.unwrap_or_default());
+        row
+    }
+
+    #[test]
+    fn rows_are_those_that_were_asked_for() {
+        let all = [row(0, Some(b"abc")), row(1, None), row(2, Some(b""))].concat();
+        assert_eq!(places(&all, 3), Some(vec![Some(14..17), None, Some(45..45)]));
+        for (bytes, rows) in [(&all[..], 2), (&all[..], 4), (&all[..all.len() - 1], 3), (&row(1, None)[..], 1)] {
+            assert_eq!(places(bytes, rows), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_rows_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..100), rows in 0_usize..5) {
+            if let Some(places) = places(&bytes, rows) {
+                prop_assert_eq!(places.len(), rows);
+            }
+        }
+    }
+}

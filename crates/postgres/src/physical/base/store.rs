@@ -1,0 +1,127 @@
+//! Reading what bases have in a vault: manifests, parts of an index, and which packs are there.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use futures::TryStreamExt as _;
+use seawall_archive::{Codec, Decoder, Digest, SetId, read_document};
+use seawall_vault::{ObjectKey, Vault};
+
+use super::index::{self, Extent, MOST_OF_PART};
+use super::layout::{self, InBases, in_bases};
+use super::manifest::{BaseManifest, Sealed};
+use crate::Error;
+
+/// The largest manifest that is read: it has some 100 bytes for each pack that a base needs.
+const MOST_OF_MANIFEST: u64 = 64 << 20;
+
+/// A base that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Its name; they sort by time.
+    pub id: SetId,
+    /// The cluster.
+    pub system: u64,
+}
+
+/// The bases of a vault that have a manifest, oldest first.
+///
+/// # Errors
+/// When the vault can't be listed.
+pub async fn list(vault: &Vault) -> Result<Vec<Listed>, Error> {
+    let mut entries = Box::pin(vault.entries(&layout::root()?, None));
+    let mut found = Vec::new();
+    while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
+        if let Some(("", system, InBases::Manifest(id))) = in_bases(entry.key.as_str()) {
+            found.push(Listed { id, system });
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Reads the manifest of a base.
+///
+/// # Errors
+/// When it isn't there, or isn't what it must be.
+pub async fn manifest(vault: &Vault, base: Listed) -> Result<BaseManifest, Error> {
+    let key = layout::manifest(base.system, base.id)?;
+    let bytes = vault.read(&key, None, MOST_OF_MANIFEST).await.map_err(seawall_archive::Error::from)?;
+    let object = vault.object(&key);
+    let manifest: BaseManifest = read_document(&bytes, &object)?;
+    if manifest.id != base.id || manifest.system != base.system.to_string() {
+        return Err(corrupt(object, "it is the manifest of another base"));
+    }
+    Ok(manifest)
+}
+
+/// Reads an object of a base whose size and digest are known.
+pub(crate) async fn sealed(vault: &Vault, key: &ObjectKey, sealed: Sealed) -> Result<Bytes, Error> {
+    let bytes = vault.read(key, None, sealed.bytes).await.map_err(seawall_archive::Error::from)?;
+    if bytes.len() as u64 != sealed.bytes || Digest::of(&bytes) != sealed.blake3 {
+        return Err(corrupt(vault.object(key), "its bytes aren't those that the base's manifest names"));
+    }
+    Ok(bytes)
+}
+
+/// Reads a part of a base's index.
+pub(crate) async fn part(
+    vault: &Vault,
+    system: u64,
+    manifest: &BaseManifest,
+    nth: usize,
+) -> Result<Vec<Extent>, Error> {
+    let number = u32::try_from(nth).unwrap_or(u32::MAX);
+    let key = layout::index(system, manifest.id, number)?;
+    let object = vault.object(&key);
+    let Some(part) = manifest.index.get(nth) else { return Err(corrupt(object, "the manifest names no such part")) };
+    let raw = usize::try_from(part.raw).ok().filter(|raw| *raw <= MOST_OF_PART);
+    let Some(raw) = raw else { return Err(corrupt(object, "the manifest names a size that none can have")) };
+    let bytes = sealed(vault, &key, part.sealed).await?;
+    let others = manifest.others();
+    seawall_core::blocking(move || {
+        let defect = |error: std::io::Error| Error::Internal(format!("zstd: {error}"));
+        let mut content = Vec::new();
+        let mut decoder = Decoder::new(Codec::default()).map_err(defect)?;
+        decoder.decode(&bytes, raw, &mut content).map_err(|cause| corrupt(object.clone(), cause))?;
+        index::read(&content, others).map_err(|cause| corrupt(object, cause))
+    })
+    .await
+}
+
+/// Of these packs, those that aren't in the vault with the size that they must have.
+pub(crate) async fn missing(
+    vault: &Vault,
+    system: u64,
+    mut wanted: BTreeMap<(SetId, u32), u64>,
+) -> Result<Vec<(SetId, u32)>, Error> {
+    let bases: std::collections::BTreeSet<SetId> = wanted.keys().map(|(id, _)| *id).collect();
+    for id in bases {
+        let mut entries = Box::pin(vault.entries(&layout::base(system, id)?, None));
+        while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
+            let number = entry.key.file_name().strip_suffix(".zst").and_then(|number| number.parse().ok());
+            if let Some(number) = number
+                && wanted.get(&(id, number)) == Some(&entry.size)
+            {
+                wanted.remove(&(id, number));
+            }
+        }
+    }
+    Ok(wanted.into_keys().collect())
+}
+
+/// Every pack that a base needs, with its size.
+pub(crate) fn packs(manifest: &BaseManifest) -> BTreeMap<(SetId, u32), u64> {
+    let own = (0..).zip(&manifest.packs).map(|(number, sealed)| ((manifest.id, number), sealed.bytes));
+    own.chain(others(manifest)).collect()
+}
+
+/// The packs of earlier bases that a base needs.
+pub(crate) fn others(manifest: &BaseManifest) -> impl Iterator<Item = ((SetId, u32), u64)> {
+    manifest.uses.iter().flat_map(|uses| uses.packs.iter().map(|(pack, sealed)| ((uses.base, *pack), sealed.bytes)))
+}
+
+/// An object that isn't what it must be.
+pub(crate) fn corrupt(object: impl Into<String>, cause: impl Into<String>) -> Error {
+    seawall_archive::Error::Corrupt { object: object.into(), cause: cause.into() }.into()
+}

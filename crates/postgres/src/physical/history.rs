@@ -1,0 +1,271 @@
+//! Bases and log of a vault together: what can be restored, and whether all of it can be read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::TryStreamExt as _;
+use seawall_archive::SetId;
+use seawall_archive::log::{Line, Log, LogFile, LogObject, SegmentName};
+use seawall_core::{Failure, Finding, Hole, LevelSummary, Moment, Point, Progress, Span, Timeline, Verification};
+use seawall_vault::{Prefix, Vault};
+
+use super::base::{self, BaseManifest, Sealed, layout, store};
+use super::recover::choose::Reach;
+use super::recover::line;
+use crate::Error;
+
+/// A base, and how far its log goes.
+struct Held {
+    manifest: BaseManifest,
+    reach: Option<Reach>,
+}
+
+/// The bases of a vault with their log, oldest first, and those that can't be read.
+async fn held(vault: &Vault) -> Result<(Vec<Held>, Vec<(String, Error)>), Error> {
+    let listed = base::list(vault).await?;
+    let log = Log::open(vault).await?;
+    let contents = match &log {
+        Some(log) => Some((log.contents().await?, line::written(log).await?)),
+        None => None,
+    };
+    let (mut all, mut unread) = (Vec::new(), Vec::new());
+    for listed in listed {
+        match base::manifest(vault, listed).await {
+            Ok(manifest) => {
+                let BaseManifest { timeline, start, stop, .. } = manifest;
+                let reach = contents
+                    .as_ref()
+                    .and_then(|(contents, written)| line::reach(contents, written, timeline, start, stop))
+                    .filter(|reach| reach.lsn >= stop);
+                all.push(Held { manifest, reach });
+            }
+            Err(error) => unread.push((layout::manifest(listed.system, listed.id)?.to_string(), error)),
+        }
+    }
+    Ok((all, unread))
+}
+
+/// What can be restored: a span goes from the end of a base to where its log has its first hole, or ends. Bases whose log ends
+/// at the same position are one span.
+///
+/// # Errors
+/// When the vault can't be listed, or the log's own documents can't be read.
+pub async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
+    let (held, unread) = held(vault).await?;
+    let (spans, holes, mut doubts) = join(&held);
+    doubts.extend(unread.iter().map(|(object, error)| format!("{object} can't be read: {error}")));
+    let mut levels = Vec::new();
+    if !held.is_empty() {
+        let objects = held.iter().map(|held| (held.manifest.packs.len() + held.manifest.index.len() + 1) as u64).sum();
+        levels.push(LevelSummary { level: "bases".to_owned(), objects, bytes: bytes_of_bases(&held) });
+    }
+    if let Some(log) = Log::open(vault).await? {
+        let contents = log.contents().await?;
+        levels.push(LevelSummary {
+            level: "log".to_owned(),
+            objects: contents.timelines.values().map(|held| held.objects).sum(),
+            bytes: contents.timelines.values().map(|held| held.bytes).sum(),
+        });
+    }
+    Ok(Timeline { spans, holes, levels, doubts, ..Timeline::default() })
+}
+
+fn bytes_of_bases(held: &[Held]) -> u64 {
+    let parts = |manifest: &BaseManifest| manifest.index.iter().map(|part| part.sealed.bytes).sum::<u64>();
+    held.iter().map(|held| held.manifest.totals.stored + parts(&held.manifest)).sum()
+}
+
+/// Spans, the holes between them, and what can't be restored. Pure.
+fn join(held: &[Held]) -> (Vec<Span>, Vec<Hole>, Vec<String>) {
+    let (mut spans, mut holes, mut doubts): (Vec<(Span, Reach)>, Vec<Hole>, Vec<String>) = Default::default();
+    for Held { manifest, reach } in held {
+        let Some(reach) = *reach else {
+            doubts.push(format!(
+                "the base {} restores nothing: its log, up to {}, isn't in the vault",
+                manifest.id, manifest.stop
+            ));
+            continue;
+        };
+        let from = Point { position: manifest.id.to_string(), moment: manifest.ended };
+        // A store's clock may be behind the server's host.
+        let to = Point { position: reach.lsn.to_string(), moment: reach.until.max(manifest.ended) };
+        match spans.last_mut() {
+            Some((span, its)) if (its.timeline, its.lsn) == (reach.timeline, reach.lsn) => {
+                span.points += 1;
+                span.to.moment = span.to.moment.max(to.moment);
+            }
+            last => {
+                if let Some((span, _)) = last {
+                    let reason = format!(
+                        "the log goes to {} without a hole, and on with the base {}",
+                        span.to.position, manifest.id
+                    );
+                    holes.push(Hole { from: Some(span.to.clone()), to: from.clone(), reason });
+                }
+                // Both ends are points.
+                spans.push((Span { from, to, points: 2 }, reach));
+            }
+        }
+    }
+    (spans.into_iter().map(|(span, _)| span).collect(), holes, doubts)
+}
+
+/// Reads everything back: every pack and part of an index that a base needs, and every segment of the log.
+///
+/// # Errors
+/// When the vault can't be reached. What is wrong with an object is a finding.
+pub async fn verify(vault: &Vault, now: Moment, progress: Arc<dyn Progress>) -> Result<Verification, Error> {
+    let (held, unread) = held(vault).await?;
+    let mut verification =
+        Verification { at: now, newest: None, objects: 0, bytes: 0, findings: Vec::new(), doubts: Vec::new() };
+    for (object, error) in unread {
+        let (code, cause) = tolerated(error)?;
+        verification.findings.push(Finding { code, object, cause });
+    }
+    progress.begin("bases", Some(held.iter().flat_map(|held| objects(&held.manifest)).map(|(_, it)| it.bytes).sum()));
+    let mut read: BTreeMap<Object, bool> = BTreeMap::new();
+    let mut sound: BTreeSet<SetId> = BTreeSet::new();
+    for Held { manifest, .. } in &held {
+        let system = manifest.system.parse().unwrap_or(0);
+        let mut is_sound = true;
+        for (object, sealed) in objects(manifest) {
+            if let Some(was_sound) = read.get(&object) {
+                is_sound &= *was_sound;
+                continue;
+            }
+            let key = match object {
+                Object::Pack(id, number) => layout::pack(system, id, number)?,
+                Object::Part(id, number) => layout::index(system, id, number)?,
+            };
+            let checked = match store::sealed(vault, &key, sealed).await {
+                Ok(_) => match object {
+                    Object::Part(_, number) => store::part(vault, system, manifest, number as usize).await.map(drop),
+                    Object::Pack(..) => Ok(()),
+                },
+                Err(error) => Err(error),
+            };
+            verification.objects += 1;
+            verification.bytes += sealed.bytes;
+            progress.advance(sealed.bytes);
+            let this = checked.is_ok();
+            if let Err(error) = checked {
+                let (code, cause) = tolerated(error)?;
+                verification.findings.push(Finding { code, object: key.to_string(), cause });
+            }
+            read.insert(object, this);
+            is_sound &= this;
+        }
+        if is_sound {
+            sound.insert(manifest.id);
+        }
+    }
+    progress.finish();
+    verify_log(vault, &mut verification, &progress).await?;
+    let (spans, _, doubts) = join(&held);
+    verification.doubts = doubts;
+    // A damaged segment may be anywhere: then only what is sound as a whole is told to be.
+    let newest_is_sound =
+        held.iter().rev().find(|held| held.reach.is_some()).is_some_and(|held| sound.contains(&held.manifest.id));
+    if verification.findings.is_empty() && newest_is_sound {
+        verification.newest = spans.last().map(|span| span.to.clone());
+    }
+    Ok(verification)
+}
+
+/// An object of bases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Object {
+    Pack(SetId, u32),
+    Part(SetId, u32),
+}
+
+/// The objects that a base needs.
+fn objects(manifest: &BaseManifest) -> impl Iterator<Item = (Object, Sealed)> {
+    let parts = (0..).zip(&manifest.index).map(|(nth, part)| (Object::Part(manifest.id, nth), part.sealed));
+    let own = (0..).zip(&manifest.packs).map(|(nth, sealed)| (Object::Pack(manifest.id, nth), *sealed));
+    let others = manifest
+        .uses
+        .iter()
+        .flat_map(|uses| uses.packs.iter().map(|(nth, sealed)| (Object::Pack(uses.base, *nth), *sealed)));
+    parts.chain(own).chain(others)
+}
+
+/// Gives every segment back, and forgets it.
+async fn verify_log(vault: &Vault, verification: &mut Verification, progress: &Arc<dyn Progress>) -> Result<(), Error> {
+    let Some(log) = Log::open(vault).await? else { return Ok(()) };
+    let cluster = log.cluster();
+    let prefix = Prefix::new(format!("physical/{}/log/", cluster.system)).map_err(seawall_archive::Error::from)?;
+    progress.begin("log", None);
+    let mut entries = Box::pin(vault.entries(&prefix, None));
+    let mut last: Option<SegmentName> = None;
+    while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
+        let Some((_, object)) = LogObject::parse(&entry.key) else { continue };
+        verification.objects += 1;
+        verification.bytes += entry.size;
+        progress.advance(entry.size);
+        let file = match object {
+            LogObject::File(LogFile::Segment(name)) => name,
+            LogObject::Range { timeline, start, .. } => SegmentName::of(timeline, start, cluster.segment_size),
+            LogObject::File(_) | LogObject::Hole { .. } => continue,
+        };
+        // The ranges of a segment are read together.
+        if last.replace(file) == Some(file) {
+            continue;
+        }
+        if let Err(error) = log.fetch(LogFile::Segment(file), Line::Of(file.timeline)).await {
+            let (code, cause) = tolerated(error.into())?;
+            verification.findings.push(Finding { code, object: entry.key.to_string(), cause });
+        }
+    }
+    progress.finish();
+    Ok(())
+}
+
+/// Code and cause of an object's error, unless it is the vault that can't be reached.
+fn tolerated(error: Error) -> Result<(&'static str, String), Error> {
+    let is_away = match &error {
+        Error::Archive(seawall_archive::Error::Vault(error))
+        | Error::Log(seawall_archive::log::LogError::Vault(error)) => !error.is_not_found(),
+        _ => false,
+    };
+    if is_away {
+        return Err(error);
+    }
+    let failure = Failure::from(error);
+    Ok((failure.code, failure.cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_archive::log::Lsn;
+
+    use super::super::base::manifest::tests::sample;
+    use super::*;
+
+    #[test]
+    fn bases_and_log_are_spans_with_the_holes_between_them() {
+        let held = |second: i64, stop: u64, reach: Option<(u64, i64)>| Held {
+            manifest: sample(second, stop - 10, stop),
+            reach: reach.map(|(lsn, until)| Reach {
+                timeline: 1,
+                lsn: Lsn::new(lsn),
+                until: Moment::from_millis(until * 1000),
+            }),
+        };
+        let all = [
+            held(100, 1000, Some((3000, 300))),
+            held(200, 2000, Some((3000, 300))),
+            held(400, 4000, Some((5000, 500))),
+            held(600, 6000, None),
+        ];
+        let (spans, holes, doubts) = join(&all);
+        let told: Vec<(String, String, u64)> =
+            spans.iter().map(|span| (span.from.position.clone(), span.to.position.clone(), span.points)).collect();
+        let id = |nth: usize| all[nth].manifest.id.to_string();
+        assert_eq!(told, [(id(0), "0/BB8".to_owned(), 3), (id(2), "0/1388".to_owned(), 2)]);
+        assert_eq!((holes.len(), &holes[0].to.position), (1, &id(2)));
+        assert!(doubts.len() == 1 && doubts[0].contains(&id(3)), "{doubts:?}");
+        assert_eq!(objects(&all[0].manifest).count(), 4);
+        assert_eq!(join(&[]), (Vec::new(), Vec::new(), Vec::new()));
+    }
+}

@@ -1,0 +1,314 @@
+//! The folders that a recovery makes: each beside its place under another name, until all of it is there (I8).
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use seawall_host::{PrivateFolder, User, folder_of};
+
+use super::super::base::Tablespace;
+use crate::Error;
+
+/// What the temporary folders are called, in front of letters and digits.
+const PREFIX: &str = ".seawall-restore-";
+
+/// Where a folder is and where it goes.
+#[derive(Debug)]
+struct Place {
+    made: PrivateFolder,
+    to: PathBuf,
+}
+
+/// The folders of a recovery.
+#[derive(Debug)]
+pub(crate) struct Folders {
+    data: Place,
+    tablespaces: BTreeMap<u32, Place>,
+    owner: Option<User>,
+}
+
+/// What can't be made here.
+fn in_use(path: &Path, cause: &str, next: &str) -> Error {
+    Error::Refused {
+        code: "postgres.folder-in-use",
+        object: path.display().to_string(),
+        cause: cause.to_owned(),
+        next: next.to_owned(),
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::Io { path: path.display().to_string(), cause: error.to_string() }
+}
+
+/// Checks that a folder can be made: nothing, or an empty folder, is there.
+pub(crate) fn check(path: &Path) -> Result<(), Error> {
+    let next = "name a folder that is empty or isn't there: a restore replaces nothing";
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(path, &error)),
+        Ok(facts) if !facts.is_dir() => return Err(in_use(path, "it is no folder", next)),
+        Ok(facts) => {
+            let above = std::fs::metadata(folder_of(path)).map_err(|error| failed(path, &error))?;
+            if above.dev() != facts.dev() {
+                let next = "name a folder below it";
+                return Err(in_use(
+                    path,
+                    "a file system is mounted there, and the folder appears by being renamed",
+                    next,
+                ));
+            }
+        }
+    }
+    let mut entries = std::fs::read_dir(path).map_err(|error| failed(path, &error))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => Err(in_use(path, "something is in it", next)),
+    }
+}
+
+/// Where each tablespace goes: to its own place, or as the mappings say.
+pub(crate) fn mapped(
+    tablespaces: &[Tablespace],
+    mappings: &[(PathBuf, PathBuf)],
+) -> Result<Vec<(u32, PathBuf)>, Error> {
+    let usage =
+        |object: String, cause: &str, next: &str| Error::Url { object, cause: cause.to_owned(), next: next.to_owned() };
+    for (from, _) in mappings {
+        if tablespaces.iter().all(|tablespace| Path::new(&tablespace.location) != from) {
+            let known: Vec<&str> = tablespaces.iter().map(|tablespace| tablespace.location.as_str()).collect();
+            let next = match known.is_empty() {
+                true => "leave --tablespace out: the base has no tablespace".to_owned(),
+                false => format!("name one of {}", known.join(", ")),
+            };
+            return Err(usage(from.display().to_string(), "no tablespace of the base is there", &next));
+        }
+    }
+    tablespaces
+        .iter()
+        .map(|tablespace| {
+            let from = Path::new(&tablespace.location);
+            let to = mappings.iter().rev().find(|(old, _)| old == from).map_or(from, |(_, new)| new.as_path());
+            if to.is_absolute() && !to.components().any(|part| part == std::path::Component::ParentDir) {
+                return Ok((tablespace.oid, to.to_owned()));
+            }
+            Err(usage(to.display().to_string(), "a tablespace needs an absolute path", "write --tablespace OLD=/NEW"))
+        })
+        .collect()
+}
+
+impl Folders {
+    /// Makes the temporary folders. Blocks.
+    pub(crate) fn new(output: &Path, tablespaces: &[(u32, PathBuf)]) -> Result<Self, Error> {
+        let above = folder_of(output);
+        std::fs::create_dir_all(above).map_err(|error| failed(above, &error))?;
+        let owner = owner_of(if output.is_dir() { output } else { above })?;
+        let make = |to: &Path| {
+            let above = folder_of(to);
+            std::fs::create_dir_all(above).map_err(|error| failed(above, &error))?;
+            let made = PrivateFolder::new(above, PREFIX, "restore", owner).map_err(|error| failed(above, &error))?;
+            Ok::<_, Error>(Place { made, to: to.to_owned() })
+        };
+        let data = make(output)?;
+        let tablespaces = tablespaces.iter().map(|(oid, to)| Ok((*oid, make(to)?))).collect::<Result<_, Error>>()?;
+        Ok(Self { data, tablespaces, owner })
+    }
+
+    /// Where a path of the data directory is now.
+    fn real(&self, path: &str) -> PathBuf {
+        let mut parts = path.splitn(3, '/');
+        let space = match (parts.next(), parts.next()) {
+            (Some("pg_tblspc"), Some(oid)) => oid.parse().ok().and_then(|oid: u32| self.tablespaces.get(&oid)),
+            _ => None,
+        };
+        match (space, parts.next()) {
+            (Some(space), Some(rest)) => space.made.path().join(rest),
+            (Some(space), None) => space.made.path().to_owned(),
+            (None, _) => self.data.made.path().join(path),
+        }
+    }
+
+    fn give(&self, path: &Path) -> Result<(), Error> {
+        let Some(User { uid, gid }) = self.owner else { return Ok(()) };
+        std::os::unix::fs::lchown(path, Some(uid), Some(gid)).map_err(|error| failed(path, &error))
+    }
+
+    /// Makes a folder. Blocks.
+    pub(crate) fn folder(&self, path: &str) -> Result<(), Error> {
+        let real = self.real(path);
+        let oid = path.strip_prefix("pg_tblspc/").and_then(|oid| oid.parse().ok());
+        if let Some(space) = oid.and_then(|oid: u32| self.tablespaces.get(&oid)) {
+            let link = self.data.made.path().join(path);
+            std::os::unix::fs::symlink(&space.to, &link).map_err(|error| failed(&link, &error))?;
+            return self.give(&link);
+        }
+        DirBuilder::new().mode(0o700).create(&real).map_err(|error| failed(&real, &error))?;
+        self.give(&real)
+    }
+
+    /// Makes an empty file, and opens it. Blocks.
+    pub(crate) fn create(&self, path: &str) -> Result<File, Error> {
+        let real = self.real(path);
+        let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
+        let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(flags).open(&real);
+        let file = opened.map_err(|error| failed(&real, &error))?;
+        self.give(&real)?;
+        Ok(file)
+    }
+
+    /// Makes a file with this content. Blocks.
+    pub(crate) fn write(&self, path: &str, content: &[u8]) -> Result<(), Error> {
+        self.create(path)?.write_all_at(content, 0).map_err(|error| failed(&self.real(path), &error))
+    }
+
+    /// Appends to a file, which is made if there is none. Blocks.
+    pub(crate) fn append(&self, path: &str, content: &str) -> Result<(), Error> {
+        let real = self.real(path);
+        let mut old = match std::fs::read(&real) {
+            Ok(old) => old,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.create(path)?;
+                Vec::new()
+            }
+            Err(error) => return Err(failed(&real, &error)),
+        };
+        if old.last().is_some_and(|last| *last != b'\n') {
+            old.push(b'\n');
+        }
+        old.extend_from_slice(content.as_bytes());
+        let file = OpenOptions::new().write(true).open(&real).map_err(|error| failed(&real, &error))?;
+        file.write_all_at(&old, 0).map_err(|error| failed(&real, &error))
+    }
+
+    /// Opens a file to write a part of it, and makes it if there is none: its parts are written in any order. Blocks.
+    pub(crate) fn open(&self, path: &str) -> Result<File, Error> {
+        let real = self.real(path);
+        let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+        let file = options.open(&real).map_err(|error| failed(&real, &error))?;
+        self.give(&real)?;
+        Ok(file)
+    }
+
+    /// Whether a file is there.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.real(path).exists()
+    }
+
+    /// Free bytes of the disk of the data directory.
+    pub(crate) fn free(&self) -> Option<u64> {
+        seawall_host::free_space(self.data.made.path())
+    }
+
+    /// Has the disks keep everything, and gives the folders their names: that of the data directory last. Blocks.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        let places: Vec<&Place> = self.tablespaces.values().chain([&self.data]).collect();
+        for place in &places {
+            sync_all(place.made.path()).map_err(|error| failed(place.made.path(), &error))?;
+        }
+        for place in places {
+            let above = folder_of(&place.to);
+            std::fs::rename(place.made.path(), &place.to).map_err(|error| failed(&place.to, &error))?;
+            let synced = File::open(above).and_then(|above| above.sync_all());
+            synced.map_err(|error| failed(above, &error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Has the disk keep everything below a folder.
+#[cfg(target_os = "linux")]
+fn sync_all(folder: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(folder)?)?)
+}
+
+/// Has the disk keep everything below a folder.
+#[cfg(not(target_os = "linux"))]
+fn sync_all(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()? {
+            kind if kind.is_dir() => sync_all(&entry.path())?,
+            kind if kind.is_file() => File::open(entry.path())?.sync_all()?,
+            _ => {}
+        }
+    }
+    File::open(folder)?.sync_all()
+}
+
+/// Who owns what the superuser restores: the owner of the folder that it goes into. PostgreSQL refuses to run as the
+/// superuser.
+fn owner_of(folder: &Path) -> Result<Option<User>, Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let facts = std::fs::metadata(folder).map_err(|error| failed(folder, &error))?;
+    Ok(Some(User { uid: facts.uid(), gid: facts.gid() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_tablespaces_go() {
+        let spaces = [(1, "/fast"), (2, "/slow")].map(|(oid, location)| Tablespace { oid, location: location.into() });
+        let map = |mappings: &[(&str, &str)]| {
+            let mappings: Vec<_> = mappings.iter().map(|(old, new)| (PathBuf::from(old), PathBuf::from(new))).collect();
+            mapped(&spaces, &mappings).ok()
+        };
+        let to = |one: &str, two: &str| Some(vec![(1, PathBuf::from(one)), (2, PathBuf::from(two))]);
+        for (mappings, expected) in [
+            (&[][..], to("/fast", "/slow")),
+            (&[("/fast", "/new")], to("/new", "/slow")),
+            (&[("/none", "/new")], None),
+            (&[("/fast", "new")], None),
+            (&[("/fast", "/a/../b")], None),
+        ] {
+            assert_eq!(map(mappings), expected, "{mappings:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_empty_is_replaced() {
+        let place = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| place.path().join(name);
+        std::fs::create_dir(at("empty")).expect("made");
+        std::fs::create_dir(at("full")).expect("made");
+        std::fs::write(at("full/file"), "x").expect("written");
+        std::fs::write(at("file"), "x").expect("written");
+        std::os::unix::fs::symlink(at("empty"), at("link")).expect("linked");
+        for (name, is_free) in [("none", true), ("empty", true), ("full", false), ("file", false), ("link", false)] {
+            assert_eq!(check(&at(name)).is_ok(), is_free, "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_there_until_all_is() {
+        let place = tempfile::tempdir().expect("a folder");
+        let (output, space) = (place.path().join("main"), place.path().join("space"));
+        let spaces = [(16_400, space.clone())];
+        let make = || {
+            let folders = Folders::new(&output, &spaces).expect("made");
+            ["pg_tblspc", "pg_tblspc/16400", "pg_tblspc/16400/PG_15_1", "base"]
+                .map(|path| folders.folder(path).expect("made"));
+            folders.write("pg_tblspc/16400/PG_15_1/1", b"rows").expect("written");
+            folders.write("base/1", b"x").expect("written");
+            folders.append("base/1", "y\n").expect("appended");
+            assert!(!output.exists() && !space.exists());
+            folders
+        };
+        drop(make());
+        assert_eq!(std::fs::read_dir(place.path()).expect("read").count(), 0, "all of it is gone");
+        make().finish().expect("finished");
+        assert_eq!(std::fs::read_to_string(output.join("pg_tblspc/16400/PG_15_1/1")).expect("read"), "rows");
+        assert_eq!(std::fs::read_to_string(output.join("base/1")).expect("read"), "x\ny\n");
+        assert_eq!(std::fs::read_link(output.join("pg_tblspc/16400")).expect("a link"), space);
+    }
+}

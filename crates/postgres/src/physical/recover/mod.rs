@@ -1,0 +1,349 @@
+//! A cluster out of a base and the log, as a folder that a server recovers in.
+//!
+//! A pure function (`choose`) decides which base and which timeline lead to the target, and refuses before anything is
+//! written. Files are restored in parallel into folders of other names (`folder`, `fill`), which get their own names when
+//! all of it is durable. A server that is started there fetches its log with Seawall itself (`settings`), and ends
+//! recovery at the target.
+//!
+//! The rooms beside these: `listing` (PostgreSQL's own manifest of a backup), `line` (how far the log goes),
+//! `start` (runs a server to the target).
+
+pub(crate) mod choose;
+mod fill;
+mod folder;
+mod handed;
+pub(crate) mod line;
+mod listing;
+mod settings;
+mod start;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use seawall_archive::SetId;
+use seawall_archive::log::{Log, Lsn};
+use seawall_core::{Moment, Progress};
+use seawall_vault::Vault;
+use tokio::time::Instant;
+
+pub use self::choose::Target;
+pub use self::handed::{HANDED_OVER, HandedOver, Handover};
+pub use self::start::Reached;
+
+use self::choose::{Candidate, Choice, Refused, choose};
+use self::fill::{Filling, fill, steps};
+use self::folder::{Folders, check, mapped};
+use self::listing::{Listing, Restored};
+use super::base::{self, BaseManifest, Listed};
+use crate::{Error, Limits, World};
+
+/// How to recover.
+#[derive(Debug, Clone)]
+pub struct RecoverOptions {
+    /// What to reach.
+    pub target: Target,
+    /// The base to begin with, if another one than the best is wanted.
+    pub from: Option<SetId>,
+    /// The data directory to make.
+    pub output: PathBuf,
+    /// Where tablespaces go: old and new place.
+    pub tablespaces: Vec<(PathBuf, PathBuf)>,
+    /// How much of the machine.
+    pub limits: Limits,
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// Start a server and have it recover to the target.
+    pub start: bool,
+    /// How it gets its log.
+    pub handover: Handover,
+}
+
+/// What was done, or would be.
+#[derive(Debug, Clone)]
+pub struct Recovered {
+    /// The base.
+    pub manifest: BaseManifest,
+    /// The timeline that is followed.
+    pub timeline: u32,
+    /// How far the log goes without a hole.
+    pub reach: Lsn,
+    /// When the last object of that was written, by the store's clock.
+    pub until: Moment,
+    /// Files that were made.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Wall time in milliseconds.
+    pub duration_ms: u64,
+    /// Where a server that was started got to.
+    pub reached: Option<Reached>,
+}
+
+/// Restores a cluster.
+///
+/// # Errors
+/// When the target can't be reached, which is known before anything is written; and everything that goes wrong later:
+/// then nothing is left of it.
+pub async fn recover(
+    vault: &Vault,
+    options: &RecoverOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+) -> Result<Recovered, Error> {
+    let clock = Instant::now();
+    let (manifest, choice) = plan(vault, options, world).await?;
+    let system = manifest.system.parse().map_err(|_| Error::Internal("a system identifier".to_owned()))?;
+    let places = mapped(&manifest.tablespaces, &options.tablespaces)?;
+    check(&options.output)?;
+    places.iter().try_for_each(|(_, to)| check(to))?;
+    let mut recovered = Recovered {
+        timeline: choice.reach.timeline,
+        reach: choice.reach.lsn,
+        until: choice.reach.until,
+        files: manifest.totals.files,
+        bytes: manifest.totals.bytes,
+        duration_ms: 0,
+        reached: None,
+        manifest,
+    };
+    if options.dry_run {
+        return Ok(recovered);
+    }
+    let server = match options.start {
+        true => Some(start::find(recovered.manifest.version, &options.limits, world).await?),
+        false => None,
+    };
+    let output = options.output.clone();
+    let folders = seawall_core::blocking(move || Folders::new(&output, &places)).await?;
+    room(&folders, &recovered.manifest, &options.output)?;
+    let manifest = Arc::new(recovered.manifest.clone());
+    let filling = Arc::new(Filling {
+        vault: vault.clone(),
+        system,
+        manifest: Arc::clone(&manifest),
+        folders: Arc::new(folders),
+        decoders: Mutex::default(),
+    });
+    progress.begin("files", Some(manifest.totals.bytes));
+    let (mut listing, begin) = Listing::begin(&manifest);
+    let mut written = listing_file(&filling.folders, &begin)?;
+    let steps = steps(options.limits.memory, options.limits.jobs);
+    (recovered.files, recovered.bytes) = (0, 0);
+    fill(&filling, steps, &progress, |file| {
+        recovered.files += 1;
+        recovered.bytes += file.bytes;
+        append(&mut written, &listing.file(&file), &options.output)
+    })
+    .await?;
+    let Some(filling) = Arc::into_inner(filling) else {
+        return Err(Error::Internal("files are still being written".to_owned()));
+    };
+    let Some(folders) = Arc::into_inner(filling.folders) else {
+        return Err(Error::Internal("folders are still being written".to_owned()));
+    };
+    let (options, done) = (options.clone(), manifest);
+    progress.begin("sync", None);
+    let output = options.output.clone();
+    seawall_core::blocking(move || {
+        for file in describe(&folders, &done, &options, &choice)? {
+            append(&mut written, &listing.file(&file), &options.output)?;
+        }
+        append(&mut written, &listing.end(&done), &options.output)?;
+        drop(written);
+        folders.finish()
+    })
+    .await?;
+    progress.finish();
+    if let Some(server) = server {
+        progress.begin("recovery", None);
+        let libraries = world.environment.get("LD_LIBRARY_PATH");
+        recovered.reached = Some(start::run(&server, &output, &recovered.manifest, libraries).await?);
+        progress.finish();
+    }
+    recovered.duration_ms = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Ok(recovered)
+}
+
+/// The base and the way to the target.
+async fn plan(vault: &Vault, options: &RecoverOptions, world: &World) -> Result<(BaseManifest, Choice), Error> {
+    let listed = base::list(vault).await?;
+    let log = Log::open(vault).await?;
+    let mut systems: Vec<u64> = listed.iter().map(|base| base.system).collect();
+    systems.dedup();
+    if let Some(other) = systems.iter().find(|system| **system != systems[0]) {
+        return Err(Error::Refused {
+            code: "postgres.several-clusters",
+            object: vault.url().to_owned(),
+            cause: format!("it holds bases of the clusters {} and {other}", systems[0]),
+            next: "give each cluster a vault of its own: move the objects below physical/SYSTEM/ of one of them"
+                .to_owned(),
+        });
+    }
+    let contents = match &log {
+        Some(log) => Some((log.contents().await?, line::written(log).await?)),
+        None => None,
+    };
+    let (mut candidates, mut manifests, mut unread) = (Vec::new(), Vec::new(), None);
+    for base in listed.into_iter().filter(|base| options.from.is_none_or(|from| from == base.id)) {
+        let manifest = match base::manifest(vault, base).await {
+            Ok(manifest) => manifest,
+            // One that is damaged doesn't keep the others from being restored.
+            Err(error) => {
+                unread = Some(error);
+                continue;
+            }
+        };
+        let reach = contents.as_ref().and_then(|(contents, written)| {
+            line::reach(contents, written, manifest.timeline, manifest.start, manifest.stop)
+        });
+        candidates.push(Candidate {
+            id: manifest.id,
+            ended: manifest.ended,
+            stop: manifest.stop,
+            next_xid: manifest.next_xid,
+            reach,
+        });
+        manifests.push(Listed { id: manifest.id, system: base.system });
+    }
+    let choice = match choose(&candidates, &options.target, world.clock.now()) {
+        Ok(choice) => choice,
+        Err(Refused::NoBase | Refused::NoSuchBase(_)) if unread.is_some() => {
+            return Err(unread.unwrap_or_else(|| Error::Internal("an error".to_owned())));
+        }
+        Err(refused) => return Err(refusal(vault, &options.target, options.from, &refused)),
+    };
+    let chosen = manifests.into_iter().find(|base| base.id == choice.id);
+    let chosen = chosen.ok_or_else(|| Error::Internal("a base that isn't one".to_owned()))?;
+    if let Some(error) = unread {
+        tracing::warn!("a base can't be read, and another one is used: {error}");
+    }
+    Ok((base::manifest(vault, chosen).await?, choice))
+}
+
+/// Why the target can't be reached, and what to do.
+fn refusal(vault: &Vault, target: &Target, from: Option<SetId>, refused: &Refused) -> Error {
+    let told = |code, cause: String, next: String| Error::Refused { code, object: vault.url().to_owned(), cause, next };
+    let see = "see what there is with `seawall timeline`";
+    match refused {
+        Refused::NoBase => match from {
+            Some(id) => told("postgres.no-base", format!("it holds no base {id}"), see.to_owned()),
+            None => told(
+                "postgres.no-base",
+                "it holds no base of a cluster that counts".to_owned(),
+                "make one with `seawall backup postgresql://… VAULT --physical`".to_owned(),
+            ),
+        },
+        Refused::NoSuchBase(id) => told("postgres.no-base", format!("it holds no base {id}"), see.to_owned()),
+        Refused::Future => told(
+            "postgres.target-future",
+            format!("{} is still to come", shown(target)),
+            "leave --at out to restore all that the log has".to_owned(),
+        ),
+        Refused::BeforeFirst(base) => told(
+            "postgres.target-before",
+            format!("{} is before the end of the first base, {} at {}", shown(target), base.stop, base.ended),
+            format!("restore the end of that base with --at {}, or something later", base.id),
+        ),
+        Refused::Hole(base) => match base.reach.filter(|reach| reach.lsn >= base.stop) {
+            Some(reach) => told(
+                "postgres.target-hole",
+                format!(
+                    "{} isn't in the log: from the base {} on it goes to {} without a hole, and that was written at {}",
+                    shown(target),
+                    base.id,
+                    reach.lsn,
+                    reach.until
+                ),
+                format!("restore that with --target lsn:{}, or all of the newest part with --at latest; {see}", reach.lsn),
+            ),
+            None => told(
+                "postgres.no-log",
+                format!("the log of the base {}, which it needs up to {}, isn't there", base.id, base.stop),
+                "have the server ship its log (`seawall wal push` as archive_command), and wait until the segments of the base \
+                 have come"
+                    .to_owned(),
+            ),
+        },
+    }
+}
+
+/// A target for people.
+fn shown(target: &Target) -> String {
+    match target {
+        Target::Latest => "the newest state".to_owned(),
+        Target::Moment(moment) => moment.to_string(),
+        Target::Lsn(lsn) => lsn.to_string(),
+        Target::Xid(xid) => format!("transaction {xid}"),
+        Target::Name(name) => format!("the restore point {name}"),
+        Target::Base(id) => format!("the end of the base {id}"),
+    }
+}
+
+/// Refuses a disk that has no room.
+fn room(folders: &Folders, manifest: &BaseManifest, output: &Path) -> Result<(), Error> {
+    let needed = manifest.totals.bytes;
+    let Some(free) = folders.free().filter(|free| *free < needed) else { return Ok(()) };
+    Err(Error::Refused {
+        code: "postgres.no-space",
+        object: output.display().to_string(),
+        cause: format!("the files have {needed} bytes, and the disk has room for {free}"),
+        next: "name a folder on a larger disk".to_owned(),
+    })
+}
+
+/// The manifest for `pg_verifybackup`, in the folder.
+fn listing_file(folders: &Folders, begin: &str) -> Result<Growing, Error> {
+    let file = folders.create("backup_manifest")?;
+    let mut written = Growing { file: std::io::BufWriter::new(file) };
+    append(&mut written, begin, Path::new("backup_manifest"))?;
+    Ok(written)
+}
+
+/// A file that is appended to.
+struct Growing {
+    file: std::io::BufWriter<std::fs::File>,
+}
+
+fn append(written: &mut Growing, text: &str, path: &Path) -> Result<(), Error> {
+    use std::io::Write as _;
+    let appended = written.file.write_all(text.as_bytes());
+    appended.map_err(|error| Error::Io { path: path.display().to_string(), cause: error.to_string() })
+}
+
+/// Writes what makes a server recover, and returns the files that belong into PostgreSQL's manifest. Blocks.
+fn describe(
+    folders: &Folders,
+    manifest: &BaseManifest,
+    options: &RecoverOptions,
+    choice: &Choice,
+) -> Result<Vec<Restored>, Error> {
+    let document = options.handover.document(&manifest.system, choice.reach.timeline)?;
+    let modified = u64::try_from(manifest.ended.as_millis() / 1000).unwrap_or(0);
+    let mut made = Vec::new();
+    for (path, content) in [("backup_label", manifest.label.as_bytes()), (HANDED_OVER, &document)] {
+        folders.write(path, content)?;
+        let crc = base::control::crc32c(content);
+        made.push(Restored { path: path.to_owned(), bytes: content.len() as u64, modified, crc });
+    }
+    for folder in ["pg_wal", "pg_wal/archive_status"] {
+        if !folders.has(folder) {
+            folders.folder(folder)?;
+        }
+    }
+    folders.write("recovery.signal", b"")?;
+    let program = settings::word(&options.handover.program.display().to_string()).replace('%', "%%");
+    let command = format!("{program} wal fetch --handed-over {HANDED_OVER} '%f' '%p'");
+    folders.append("postgresql.auto.conf", &settings::lines(&options.target, choice, &command))?;
+    Ok(made)
+}
+
+/// Whether the log that a base needs up to its end isn't in the vault.
+///
+/// # Errors
+/// When the vault can't be read.
+pub async fn lacks_log(vault: &Vault, manifest: &BaseManifest) -> Result<bool, Error> {
+    let Some(log) = Log::open(vault).await? else { return Ok(true) };
+    let (contents, written) = (log.contents().await?, line::written(&log).await?);
+    let reach = line::reach(&contents, &written, manifest.timeline, manifest.start, manifest.stop);
+    Ok(reach.is_none_or(|reach| reach.lsn < manifest.stop))
+}

@@ -1,0 +1,111 @@
+//! What a server is told that recovers: lines of `postgresql.auto.conf`, and the command that fetches its log. Pure.
+
+use seawall_core::Moment;
+
+use super::super::base::BaseManifest;
+use super::choose::{Choice, Target};
+
+/// How a value stands in a configuration file.
+fn value(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+/// A word of a command of the shell.
+pub(crate) fn word(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A moment as the setting takes it: PostgreSQL reads it before it knows names of time zones.
+fn time(moment: Moment) -> String {
+    let text = moment.to_string();
+    format!("{}+00", text.trim_end_matches('Z').replace('T', " "))
+}
+
+/// The lines that are appended. `command` is the whole `restore_command`.
+pub(crate) fn lines(target: &Target, choice: &Choice, command: &str) -> String {
+    let mut lines = vec![
+        "# Written by seawall restore. Of a name that is here twice, the last value counts.".to_owned(),
+        // Its log would come into the archive of the server that it is a copy of.
+        "archive_mode = 'off'".to_owned(),
+        format!("restore_command = {}", value(command)),
+        format!("recovery_target_timeline = '{}'", choice.reach.timeline),
+        "recovery_target_action = 'promote'".to_owned(),
+        "recovery_target_inclusive = 'on'".to_owned(),
+    ];
+    let (name, reached) = match target {
+        Target::Latest => ("", String::new()),
+        Target::Moment(moment) => ("recovery_target_time", time(*moment)),
+        Target::Lsn(lsn) => ("recovery_target_lsn", lsn.to_string()),
+        Target::Xid(xid) => ("recovery_target_xid", xid.to_string()),
+        Target::Name(name) => ("recovery_target_name", name.clone()),
+        Target::Base(_) => ("recovery_target", "immediate".to_owned()),
+    };
+    // Those of the source, if it was recovered itself, would be a second target.
+    let all = [
+        "recovery_target",
+        "recovery_target_time",
+        "recovery_target_lsn",
+        "recovery_target_xid",
+        "recovery_target_name",
+    ];
+    lines.extend(all.iter().filter(|one| **one != name).map(|one| format!("{one} = ''")));
+    if !name.is_empty() {
+        lines.push(format!("{name} = {}", value(&reached)));
+    }
+    // A standby's settings make no standby of a recovered server.
+    lines.extend(["primary_conninfo = ''", "primary_slot_name = ''", "recovery_end_command = ''"].map(str::to_owned));
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// Settings with which a server can replay the log, where its own configuration isn't in the base.
+pub(crate) fn replayable(manifest: &BaseManifest) -> impl Iterator<Item = String> {
+    manifest
+        .settings
+        .iter()
+        .filter(|(name, value)| is_setting(name, value))
+        .map(|(name, value)| format!("{name}={value}"))
+}
+
+/// Whether these may be given to a program: they come from a vault.
+fn is_setting(name: &str, value: &str) -> bool {
+    name.starts_with("max_")
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        && !value.is_empty()
+        && value.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_archive::SetId;
+
+    use super::super::choose::Reach;
+    use super::*;
+    use seawall_archive::log::Lsn;
+
+    #[test]
+    fn every_target_is_the_only_one() {
+        let moment = Moment::from_millis(1_700_000_000_123);
+        let id = SetId::new(moment, 1);
+        let choice = Choice { id, reach: Reach { timeline: 3, lsn: Lsn::new(9), until: moment } };
+        for (target, line) in [
+            (Target::Moment(moment), "recovery_target_time = '2023-11-14 22:13:20.123+00'\n"),
+            (Target::Lsn(Lsn::new(0x200_0028)), "recovery_target_lsn = '0/2000028'\n"),
+            (Target::Xid(745), "recovery_target_xid = '745'\n"),
+            (Target::Name("it's \\ it".into()), "recovery_target_name = 'it''s \\\\ it'\n"),
+            (Target::Base(id), "recovery_target = 'immediate'\n"),
+        ] {
+            let lines = lines(&target, &choice, "x '%f'");
+            assert!(lines.contains(line) && lines.contains("restore_command = 'x ''%f'''\n"), "{lines}");
+            let set = lines.lines().filter(|line| line.starts_with("recovery_target") && !line.ends_with("''"));
+            assert_eq!(set.count(), 4, "{lines}");
+            assert!(lines.contains("recovery_target_timeline = '3'\n") && lines.contains("archive_mode = 'off'\n"));
+        }
+    }
+
+    #[test]
+    fn words_of_the_shell() {
+        for (text, expected) in [("a b", "'a b'"), ("it's", "'it'\\''s'"), ("$(x)", "'$(x)'")] {
+            assert_eq!(word(text), expected);
+        }
+    }
+}

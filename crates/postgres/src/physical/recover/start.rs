@@ -1,0 +1,177 @@
+//! Runs a server in a restored folder until it has recovered, and stops it.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system and starts a server")]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use seawall_archive::log::Lsn;
+use seawall_core::Moment;
+use seawall_host::{PrivateFolder, User};
+use seawall_vault::Environment;
+use tokio::process::{Child, Command};
+
+use super::super::base::BaseManifest;
+use super::settings;
+use crate::client::{Connection, Target};
+use crate::{Error, Limits, World, tools};
+
+/// How long to wait before asking again whether it has recovered.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a server may take to stop.
+const FAREWELL: Duration = Duration::from_secs(300);
+
+/// Where a recovery got to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reached {
+    /// The position behind the last record that was replayed.
+    pub lsn: Option<Lsn>,
+    /// When the last transaction was committed that was replayed, as the source's clock had it.
+    pub moment: Option<Moment>,
+    /// The timeline that the server began.
+    pub timeline: u32,
+}
+
+/// The server's program, of exactly the version of a base.
+pub(super) async fn find(version: u32, limits: &Limits, world: &World) -> Result<PathBuf, Error> {
+    let major = version / 10_000;
+    let tool = tools::find("postgres", major, limits, &world.environment).await?;
+    if tool.major != major {
+        return Err(Error::Tool {
+            tool: "postgres".to_owned(),
+            cause: format!("a server of version {major} is needed, and {} was found", tool.major),
+            next: format!("install PostgreSQL {major}, or name the folder of its programs with --pg-bindir"),
+        });
+    }
+    Ok(tool.path)
+}
+
+/// Has a server recover, and stops it.
+pub(super) async fn run(
+    program: &Path,
+    data: &Path,
+    manifest: &BaseManifest,
+    libraries: Option<&str>,
+) -> Result<Reached, Error> {
+    let failed = |error: std::io::Error| Error::Io { path: data.display().to_string(), cause: error.to_string() };
+    let user = owner(data).map_err(failed)?;
+    let private = PrivateFolder::new(&std::env::temp_dir(), "seawall-recovery-", "recovery", user).map_err(failed)?;
+    let superuser = manifest.superuser.clone().unwrap_or_else(|| "postgres".to_owned());
+    let place = private.path().to_owned();
+    // Only this process reaches the folder of the socket, and so it needs no password.
+    write(&place, "hba", "local all all trust\n", user).map_err(failed)?;
+    write(&place, "ident", "", user).map_err(failed)?;
+    let log = std::fs::File::create(place.join("log")).map_err(failed)?;
+    let mut command = Command::new(program);
+    command.arg("-D").arg(data);
+    let own = [
+        format!("unix_socket_directories={}", place.display()),
+        format!("hba_file={}", place.join("hba").display()),
+        format!("ident_file={}", place.join("ident").display()),
+        "listen_addresses=".to_owned(),
+        "port=5432".to_owned(),
+        "unix_socket_permissions=0700".to_owned(),
+        "hot_standby=on".to_owned(),
+        "logging_collector=off".to_owned(),
+        "log_destination=stderr".to_owned(),
+        "synchronous_standby_names=".to_owned(),
+    ];
+    for setting in own {
+        command.args(["-c", &setting]);
+    }
+    if !data.join("postgresql.conf").exists() {
+        write(&place, "postgresql.conf", "", user).map_err(failed)?;
+        command.arg("-c").arg(format!("config_file={}", place.join("postgresql.conf").display()));
+        for setting in settings::replayable(manifest) {
+            command.args(["-c", &setting]);
+        }
+    }
+    if let Some(User { uid, gid }) = user {
+        command.uid(uid).gid(gid);
+    }
+    // What its restore_command needs of our environment is in the data directory.
+    command.env_clear().env("LC_ALL", "C").env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    if let Some(libraries) = libraries {
+        command.env("LD_LIBRARY_PATH", libraries);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
+    let mut child = command.spawn().map_err(failed)?;
+    let socket = place.display().to_string().replace('%', "%25").replace('/', "%2F");
+    let mut target = Target::parse(&format!("postgresql://x@{socket}:5432/postgres"), &Environment::empty())?;
+    target.user = superuser;
+    let reached = until_recovered(&mut child, &target, &place).await;
+    let stopped = stop(&mut child).await;
+    let reached = reached?;
+    match stopped {
+        true => Ok(reached),
+        false => Err(ended("it doesn't stop", &place)),
+    }
+}
+
+/// Asks until recovery is over.
+async fn until_recovered(child: &mut Child, target: &Target, place: &Path) -> Result<Reached, Error> {
+    let (mut lsn, mut moment) = (None, None);
+    loop {
+        if let Some(status) = child.try_wait().ok().flatten() {
+            return Err(ended(&status.to_string(), place));
+        }
+        if let Ok(mut connection) = Connection::open(target).await {
+            let row = connection
+                .one(
+                    "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn(), \
+                     (pg_catalog.date_part('epoch', pg_catalog.pg_last_xact_replay_timestamp()) * 1000)::pg_catalog.int8, \
+                     CASE WHEN NOT pg_catalog.pg_is_in_recovery() \
+                     THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END",
+                )
+                .await;
+            connection.close().await;
+            if let Ok(row) = row {
+                lsn = row.optional(1).and_then(|lsn| lsn.parse().ok()).or(lsn);
+                moment = row.optional(2).and_then(|at| at.parse().ok()).map(Moment::from_millis).or(moment);
+                if !row.flag(0) {
+                    let timeline = row.text(3).get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+                    let timeline = timeline.unwrap_or_default();
+                    return Ok(Reached { lsn, moment, timeline });
+                }
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Asks a server to stop when its sessions have ended; returns whether it did.
+async fn stop(child: &mut Child) -> bool {
+    let Some(pid) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) else { return true };
+    let _ = kill_process(pid, Signal::INT);
+    matches!(tokio::time::timeout(FAREWELL, child.wait()).await, Ok(Ok(status)) if status.success())
+}
+
+/// A server that ended by itself: its last words.
+fn ended(how: &str, place: &Path) -> Error {
+    const LAST: usize = 2000;
+    let log = std::fs::read(place.join("log")).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log[log.len().saturating_sub(LAST)..]).trim().to_owned();
+    Error::ToolFailed { tool: "postgres".to_owned(), cause: format!("recovery ended: {how}: {log}") }
+}
+
+/// Who a server runs as when we are the superuser: the owner of its folder.
+fn owner(data: &Path) -> std::io::Result<Option<User>> {
+    use std::os::unix::fs::MetadataExt as _;
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let facts = std::fs::metadata(data)?;
+    Ok(Some(User { uid: facts.uid(), gid: facts.gid() }))
+}
+
+fn write(folder: &Path, name: &str, content: &str, user: Option<User>) -> std::io::Result<()> {
+    let path = folder.join(name);
+    std::fs::write(&path, content)?;
+    match user {
+        Some(User { uid, gid }) => std::os::unix::fs::chown(&path, Some(uid), Some(gid)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,212 @@
+//! What goes wrong with bases of clusters: rights, interruptions, damage in the server and in the vault, targets that can't be
+//! reached. What is left is a restored server that is compared, or nothing.
+
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use seawall_tests::{Process, run, wait};
+
+use crate::postgres::server::Server;
+use crate::postgres_cluster::{FUNCTIONS, SUMS, Site, seawall};
+
+/// How long a command may take.
+const LATE: Duration = Duration::from_secs(120);
+
+/// A table of some 20 MB that hardly shrinks.
+const BIG: &str = "CREATE TABLE big AS SELECT i, string_agg(md5(random()::text || j), '') f FROM generate_series(1, 20000) i, \
+                   generate_series(1, 30) j GROUP BY i; CHECKPOINT";
+
+/// The code with which a restore is refused; nothing is written by it.
+fn refused(site: &Site, arguments: &[&str]) -> String {
+    let folder = site.server.folder();
+    let before = names(folder);
+    let refused = site.restore(&folder.join("none"), arguments).exits(1).json();
+    assert_eq!(names(folder), before, "{arguments:?}");
+    refused["error"]["code"].as_str().expect("a code").to_owned()
+}
+
+/// Has the server archive by another command.
+fn archive_by(site: &Site, command: &str) {
+    site.server.sql("postgres", &format!("ALTER SYSTEM SET archive_command = '{command}'"));
+    site.server.sql("postgres", "SELECT pg_reload_conf()");
+}
+
+/// Names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn cluster_base_names_the_grants_that_are_missing() {
+    let site = Site::start(15);
+    site.server.sql("postgres", &format!("REVOKE EXECUTE ON FUNCTION {}, {} FROM seawall", FUNCTIONS[1], FUNCTIONS[4]));
+    let refused = site.base_with(&[]).exits(1).json();
+    assert_eq!(refused["error"]["code"], "postgres.permission", "{refused}");
+    let next = refused["error"]["next"].as_str().expect("a text").to_owned();
+    let (_, statement) = next.split_once(": ").expect("a statement");
+    assert!(
+        statement.contains(FUNCTIONS[1]) && statement.contains(FUNCTIONS[4]) && !statement.contains(FUNCTIONS[0]),
+        "{next}"
+    );
+    assert!(site.objects("").is_empty(), "nothing was written");
+    site.server.sql("postgres", statement);
+    site.base();
+}
+
+#[test]
+fn cluster_base_that_is_killed_leaves_nothing_that_counts() {
+    let mut site = Site::start(15);
+    site.server.sql("postgres", BIG);
+    site.commit(5);
+    let (url, vault) = (site.server.url_as("seawall", "postgres"), site.vault.display().to_string());
+    let slowly = ["backup", &url, &vault, "--physical", "--jobs", "1", "--memory", "64MB", "--upload-limit", "2MB"];
+    let mut killed = Process::spawn("seawall", &mut seawall(&slowly));
+    wait::until("the first packs", LATE, || (site.objects(".zst").len() > 2).then_some(()));
+    killed.kill_9();
+    assert!(site.objects("manifest.json").is_empty());
+    site.server.sql("postgres", "CHECKPOINT");
+    site.archive();
+    let refused = site.restore(&site.server.folder().join("none"), &[]).exits(1).json();
+    assert_eq!(refused["error"]["code"], "postgres.no-base", "{refused}");
+    // The server has let the backup go, and the next one counts.
+    let base = site.base();
+    assert_eq!(base["before"], serde_json::Value::Null, "{base}");
+    site.archive();
+    let recovered = site.recovered(&[]);
+    assert_eq!(recovered.sql("postgres", SUMS), site.sums());
+}
+
+#[test]
+fn cluster_restore_names_a_pack_that_is_damaged_exchanged_or_gone_and_leaves_nothing() {
+    let mut site = Site::start(15);
+    site.server.sql("postgres", BIG);
+    site.commit(5);
+    site.base_with(&["--memory", "64MB"]).ok();
+    site.archive();
+    let packs: Vec<_> =
+        site.objects(".zst").into_iter().filter(|path| !path.to_string_lossy().contains("index-")).collect();
+    assert!(packs.len() > 2, "{packs:?}");
+    let folder = site.server.folder().to_owned();
+    let before = names(&folder);
+    let refused = |what: &str, named: &Path| {
+        let refused = site.restore(&folder.join("none"), &[]);
+        assert_ne!(refused.code(), 0, "{what}");
+        let refused = refused.json();
+        let object = refused["error"]["object"].as_str().unwrap_or_default().to_owned();
+        let name = named.file_name().expect("a name").to_string_lossy().into_owned();
+        assert!(object.contains(&name), "{what}: {refused}");
+        assert_eq!(names(&folder), before, "{what}: nothing is left");
+        let verified = run("seawall", &mut seawall(&["verify", &site.vault.display().to_string(), "--json"])).json();
+        assert!(verified.to_string().contains(&name), "{what}: {verified}");
+    };
+    let (one, other) = (std::fs::read(&packs[0]).expect("read"), std::fs::read(&packs[1]).expect("read"));
+    let mut damaged = one.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    std::fs::write(&packs[0], &damaged).expect("written");
+    refused("damaged", &packs[0]);
+    std::fs::write(&packs[0], &other).expect("written");
+    refused("exchanged", &packs[0]);
+    std::fs::write(&packs[0], &one[..one.len() - 10]).expect("written");
+    refused("cut", &packs[0]);
+    std::fs::remove_file(&packs[0]).expect("removed");
+    refused("gone", &packs[0]);
+    // The next base sends what is lost again.
+    let next = site.base();
+    assert!(next["totals"]["sent"].as_u64() > Some(0) && next["before"].is_string(), "{next}");
+    site.archive();
+    let recovered = site.recovered(&[]);
+    assert_eq!(recovered.sql("postgres", SUMS), site.sums());
+    let big = "SELECT count(*), sum(hashtextextended(big::text, 0)) FROM big";
+    assert_eq!(recovered.sql("postgres", big), site.server.sql("postgres", big));
+}
+
+#[test]
+fn cluster_restore_refuses_what_it_cannot_reach_before_it_writes_anything() {
+    let mut site = Site::start(15);
+    site.commit(3);
+    let early = "1 hour ago";
+    // The segment of the base doesn't come.
+    let archives = site.server.sql("postgres", "SHOW archive_command");
+    archive_by(&site, "/bin/false");
+    let base = site.base();
+    assert_eq!(refused(&site, &[]), "postgres.no-log");
+    archive_by(&site, &archives);
+    site.server.sql("postgres", "SELECT pg_switch_wal()");
+    let mut hole = String::new();
+    for _ in 0..3 {
+        site.commit(2);
+        hole = site.server.sql("postgres", "SELECT pg_walfile_name(pg_current_wal_lsn())");
+        site.archive();
+    }
+    assert_eq!(refused(&site, &["--at", early]), "postgres.target-before");
+    assert_eq!(refused(&site, &["--at", "2999-01-01T00:00:00Z"]), "postgres.target-future");
+    assert_eq!(refused(&site, &["--target", "lsn:FF/0"]), "postgres.target-hole");
+    assert_eq!(refused(&site, &["--target", "lsn:0/1"]), "postgres.target-before");
+    assert_eq!(refused(&site, &["--at", "20261121T101112000Z-0000000a"]), "postgres.no-base");
+    // A segment in the middle is lost: what is behind it can't be restored, and what is before it can.
+    let sums = site.sums();
+    site.commit(2);
+    site.archive();
+    let lost = site.log(&hole);
+    std::fs::remove_file(&lost).expect("removed");
+    let lsn = site.server.sql("postgres", "SELECT pg_current_wal_insert_lsn()");
+    assert_eq!(refused(&site, &["--target", &format!("lsn:{lsn}")]), "postgres.target-hole");
+    assert_eq!(refused(&site, &["--at", "1 second ago"]), "postgres.target-hole");
+    let recovered = site.recovered(&["--at", base["id"].as_str().expect("a name")]);
+    assert!(sums.starts_with(&recovered.sql("postgres", SUMS)));
+    // A folder with something in it stays as it is.
+    let kept = site.server.folder_of_its_own("kept");
+    std::fs::write(Path::new(&kept).join("file"), "x").expect("written");
+    let refused = site.restore(Path::new(&kept), &[]).exits(1).json();
+    assert_eq!(refused["error"]["code"], "postgres.folder-in-use", "{refused}");
+    assert_eq!(names(Path::new(&kept)), ["file"]);
+}
+
+#[test]
+fn cluster_base_names_damaged_pages_and_is_kept() {
+    // From version 18 on, pages have checksums unless initdb is told otherwise.
+    let mut site = Site::start(18);
+    site.server.sql("postgres", BIG);
+    site.commit(5);
+    let path = site.server.sql("postgres", "CHECKPOINT; SELECT pg_relation_filepath('big')");
+    let file = site.server.data().join(&path);
+    let mut opened = std::fs::File::options().read(true).write(true).open(file).expect("opened");
+    let at = 7 * 8192 + 4000;
+    let mut byte = [0];
+    opened.seek(SeekFrom::Start(at)).and_then(|_| opened.read_exact(&mut byte)).expect("read");
+    opened.seek(SeekFrom::Start(at)).and_then(|_| opened.write_all(&[byte[0] ^ 0x10])).expect("written");
+    let made = site.base_with(&[]).exits(3).json();
+    assert_eq!(made["damaged"][0]["path"], path.as_str(), "{made}");
+    assert_eq!(made["damaged"][0]["pages"], serde_json::json!([7]), "{made}");
+    assert_eq!(made["damaged"][0]["count"], 1, "{made}");
+    site.archive();
+    let recovered = site.recovered(&[]);
+    assert_eq!(recovered.sql("postgres", SUMS), site.sums());
+    assert!(
+        recovered.try_sql("postgres", "SELECT sum(hashtextextended(big::text, 0)) FROM big").is_none(),
+        "it stays damaged"
+    );
+}
+
+#[test]
+fn cluster_of_a_standby_is_recovered() {
+    let mut site = Site::start(15);
+    site.commit(10);
+    let standby = Server::standby_of(&site.server);
+    site.commit(5);
+    let caught_up =
+        format!("SELECT pg_last_wal_replay_lsn() >= '{}'", site.server.sql("postgres", "SELECT pg_current_wal_lsn()"));
+    wait::until("the standby to follow", LATE, || (standby.sql("postgres", &caught_up) == "t").then_some(()));
+    let (url, vault) = (standby.url_as("seawall", "postgres"), site.vault.display().to_string());
+    let made = run("seawall", &mut seawall(&["backup", &url, &vault, "--physical", "--json"])).ok().json();
+    assert_eq!(made["from_standby"], true, "{made}");
+    site.commit(5);
+    site.archive();
+    let recovered = site.recovered(&[]);
+    assert_eq!(recovered.sql("postgres", SUMS), site.sums());
+}
