@@ -91,6 +91,25 @@ if [[ ! -x $wsgidav/bin/wsgidav ]]; then
 fi
 PATH=$wsgidav/bin:$PATH
 
+# From PyPI: Django, for its recipe.
+django_version=5.2.8
+django=$tools/django-$django_version
+if [[ ! -x $django/bin/django-admin ]]; then
+  say "installing Django $django_version"
+  rm -rf "$django.new"
+  if python3 -m pip install --quiet --disable-pip-version-check --no-input --target "$django.new" "django==$django_version" \
+    >"$tools/django.log" 2>&1 </dev/null; then
+    rm -rf "$django" && mv "$django.new" "$django"
+  fi
+fi
+PATH=$django/bin:$PATH
+
+# systemd's own check of units. Nothing is started by it.
+if ! command -v systemd-analyze >/dev/null && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
+  say "installing systemd"
+  install_quietly systemd >"$tools/apt-systemd.log" 2>&1 || true
+fi
+
 # The distribution's servers for WebDAV and NATS. Tests start their own and stop them; the packages must not start services.
 dav_module=/usr/lib/nginx/modules/ngx_http_dav_ext_module.so
 if [[ ! -e $dav_module || ! -x /usr/sbin/nats-server ]] && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
@@ -271,6 +290,26 @@ if [[ ! -x $wsgidav/bin/wsgidav || ! -e $dav_module ]]; then
   fi
   reasons+=("$why")
   leave_out+=("(package(seawall-vault)&(binary(=conformance)|binary(=servers))&test(webdav))|(package(seawall-tests)&test(webdav))")
+fi
+
+if [[ ! -x $django/bin/django-admin ]]; then
+  why="Django (PyPI's django) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("package(seawall-tests)&test(django)")
+fi
+
+if ! command -v systemd-analyze >/dev/null; then
+  why="systemd-analyze (Debian's systemd) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("package(seawall-tests)&test(recipes::systemd)")
 fi
 
 if ! command -v nats-server >/dev/null; then

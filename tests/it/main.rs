@@ -57,6 +57,7 @@ mod postgres;
 mod postgres_artefacts;
 mod postgres_chain;
 mod proofs;
+mod recipes;
 mod rekey;
 mod renewed_locks;
 mod replicas_before_0_5;
