@@ -187,11 +187,11 @@ while True:
 "#;
 
 /// The rows of a server's database, each of which must be whole.
-fn rows(file: &std::path::Path) -> u64 {
+fn rows(file: &std::path::Path) -> i64 {
     let db = digest::open(file);
     digest::check_integrity(&db, file);
     let sum = "SELECT count(*), coalesce(max(id), 0), coalesce(sum(content = 'row ' || id), 0) FROM rows";
-    let (count, highest, whole): (u64, u64, u64) =
+    let (count, highest, whole): (i64, i64, i64) =
         db.query_row(sum, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
     assert_eq!((count, count), (highest, whole));
     count
@@ -216,7 +216,7 @@ fn fly_restores_before_the_program_starts() {
     fs::set_permissions(host.path("bin/myserver"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::create_dir_all(host.path("/data")).unwrap();
     let (file, found) = (host.path("/data/app.db"), host.path("/run/found"));
-    let found_by_the_server = || -> Option<u64> { fs::read_to_string(&found).ok()?.parse().ok() };
+    let found_by_the_server = || -> Option<i64> { fs::read_to_string(&found).ok()?.parse().ok() };
 
     // The first start: an empty vault.
     host.start_with(&words);

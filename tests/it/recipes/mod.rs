@@ -22,7 +22,7 @@ use page::Page;
 fn check(page: &Page) {
     let host = Host::new();
     let mut configurations = 0;
-    for (number, text) in page.files("seawall.yml").enumerate() {
+    for (number, text) in page.files("seawall.yml").into_iter().enumerate() {
         // As the page has it, with its own paths and places.
         let file = host.path(&format!("checked-{number}.yml"));
         fs::write(&file, text).unwrap();

@@ -39,7 +39,7 @@ fn a_nas_by_sftp_gives_the_database_back() {
 fn a_mounted_folder_has_snapshots_and_must_be_mounted() {
     let page = Page::read("nas");
     let mut host = Host::with(&page);
-    host.write("/etc/seawall.yml", page.files("seawall.yml").nth(1).unwrap());
+    host.write("/etc/seawall.yml", page.files("seawall.yml")[1]);
     let seed = Random::from_env().seed();
     for folder in ["/mnt/nas", "/srv/app"] {
         fs::create_dir_all(host.path(folder)).unwrap();

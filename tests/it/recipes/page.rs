@@ -76,23 +76,23 @@ impl Page {
         Self { text, name: name.to_owned(), blocks }
     }
 
-    fn blocks_in<'a>(&'a self, language: &'a str) -> impl Iterator<Item = &'a Block> {
-        self.blocks.iter().filter(move |block| block.language == language)
+    fn blocks_in(&self, language: &str) -> Vec<&Block> {
+        self.blocks.iter().filter(|block| block.language == language).collect()
     }
 
     /// Every file with this name in its first line.
-    pub(super) fn files<'a>(&'a self, title: &'a str) -> impl Iterator<Item = &'a str> {
-        self.blocks.iter().filter(move |block| block.title() == Some(title)).map(|block| &*block.text)
+    pub(super) fn files(&self, title: &str) -> Vec<&str> {
+        self.blocks.iter().filter(|block| block.title() == Some(title)).map(|block| &*block.text).collect()
     }
 
     /// The first file with this name in its first line.
     pub(super) fn file(&self, title: &str) -> &str {
-        self.files(title).next().unwrap_or_else(|| panic!("{} has no block '# {title}'", self.name))
+        self.files(title).first().unwrap_or_else(|| panic!("{} has no block '# {title}'", self.name))
     }
 
     /// The first block in a language.
     pub(super) fn block(&self, language: &str) -> &str {
-        &self.blocks_in(language).next().unwrap_or_else(|| panic!("{} has no {language}", self.name)).text
+        &self.blocks_in(language).first().unwrap_or_else(|| panic!("{} has no {language}", self.name)).text
     }
 
     /// A YAML file of the page.
@@ -104,13 +104,17 @@ impl Page {
 
     /// The commands of each block below a heading that begins with `heading`.
     pub(super) fn commands(&self, heading: &str) -> Vec<Vec<String>> {
-        let below = self.blocks_in("sh").filter(|block| block.heading.starts_with(heading));
+        let below = self.blocks_in("sh").into_iter().filter(|block| block.heading.starts_with(heading));
         below.map(|block| lines(&block.text)).collect()
     }
 
     /// Every command line of `seawall` in the page's commands, also of those that run in a container or on another machine.
     pub(super) fn seawall_lines(&self) -> Vec<String> {
-        self.blocks_in("sh").flat_map(|block| lines(&block.text)).filter_map(|line| seawall_part(&line)).collect()
+        self.blocks_in("sh")
+            .into_iter()
+            .flat_map(|block| lines(&block.text))
+            .filter_map(|line| seawall_part(&line))
+            .collect()
     }
 }
 

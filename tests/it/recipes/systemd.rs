@@ -57,7 +57,7 @@ fn doctor_knows_what_the_recipes_units_let_the_service_write_to() {
         let host = Host::with(&page);
         if name == "nas" {
             // The page's second configuration: the mounted folder.
-            host.write("/etc/seawall.yml", page.files("seawall.yml").nth(1).unwrap());
+            host.write("/etc/seawall.yml", page.files("seawall.yml")[1]);
         }
         fs::create_dir_all(host.path(folder)).unwrap();
         fs::create_dir_all(host.path("/mnt/nas/seawall")).unwrap();
