@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The one test command: installs what the tests need, builds the release binary, runs every test once.
 #
-# Everything goes to target/tools; only PostgreSQL 15, MariaDB, OpenSSH, nginx and NATS become packages of the system, without a running service. What is
+# Everything goes to target/tools; only PostgreSQL 15, MariaDB, OpenSSH, nginx, NATS and systemd become packages of the system, without a running service. What is
 # there already is not fetched again.
 # Where a tool can't be had, CI fails; elsewhere the tests that need it are left out, and the end says how many and why.
 # Arguments are parts of the names of the tests to run: ./test.sh faults
