@@ -116,7 +116,8 @@ impl Host {
         match words.as_slice() {
             ["systemctl", "stop", units @ ..] if units.contains(&"seawall") => self.stop(),
             ["systemctl", "start" | "enable", units @ ..] if units.contains(&"seawall") => self.start(),
-            ["systemctl", "start", _application] => {}
+            // The application's unit wants `seawall.service`.
+            ["systemctl", "start", _application] => self.start_if_stopped(),
             _ => match seawall_part(line) {
                 Some(line) => {
                     self.sh(&line).ok();
