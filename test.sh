@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The one test command: installs what the tests need, builds the release binary, runs every test once.
 #
-# Everything goes to target/tools; only PostgreSQL 15, MariaDB, OpenSSH, nginx and NATS become packages of the system, without a running service. What is
+# Everything goes to target/tools; only PostgreSQL 15, MariaDB, OpenSSH, nginx, NATS and systemd become packages of the system, without a running service. What is
 # there already is not fetched again.
 # Where a tool can't be had, CI fails; elsewhere the tests that need it are left out, and the end says how many and why.
 # Arguments are parts of the names of the tests to run: ./test.sh faults
@@ -90,6 +90,25 @@ if [[ ! -x $wsgidav/bin/wsgidav ]]; then
   fi
 fi
 PATH=$wsgidav/bin:$PATH
+
+# From PyPI: Django, for its recipe.
+django_version=5.2.8
+django=$tools/django-$django_version
+if [[ ! -x $django/bin/django-admin ]]; then
+  say "installing Django $django_version"
+  rm -rf "$django.new"
+  if python3 -m pip install --quiet --disable-pip-version-check --no-input --target "$django.new" "django==$django_version" \
+    >"$tools/django.log" 2>&1 </dev/null; then
+    rm -rf "$django" && mv "$django.new" "$django"
+  fi
+fi
+PATH=$django/bin:$PATH
+
+# systemd's own check of units. Nothing is started by it.
+if ! command -v systemd-analyze >/dev/null && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
+  say "installing systemd"
+  install_quietly systemd >"$tools/apt-systemd.log" 2>&1 || true
+fi
 
 # The distribution's servers for WebDAV and NATS. Tests start their own and stop them; the packages must not start services.
 dav_module=/usr/lib/nginx/modules/ngx_http_dav_ext_module.so
@@ -271,6 +290,26 @@ if [[ ! -x $wsgidav/bin/wsgidav || ! -e $dav_module ]]; then
   fi
   reasons+=("$why")
   leave_out+=("(package(seawall-vault)&(binary(=conformance)|binary(=servers))&test(webdav))|(package(seawall-tests)&test(webdav))")
+fi
+
+if [[ ! -x $django/bin/django-admin ]]; then
+  why="Django (PyPI's django) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("package(seawall-tests)&test(django)")
+fi
+
+if ! command -v systemd-analyze >/dev/null; then
+  why="systemd-analyze (Debian's systemd) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("package(seawall-tests)&test(recipes::systemd)")
 fi
 
 if ! command -v nats-server >/dev/null; then

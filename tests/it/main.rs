@@ -59,6 +59,7 @@ mod postgres_chain;
 mod postgres_cluster;
 mod postgres_cluster_faults;
 mod proofs;
+mod recipes;
 mod rekey;
 mod renewed_locks;
 mod replicas_before_0_5;
