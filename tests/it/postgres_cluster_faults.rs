@@ -156,7 +156,9 @@ fn cluster_restore_refuses_what_it_cannot_reach_before_it_writes_anything() {
     std::fs::remove_file(&lost).expect("removed");
     let lsn = site.server.sql("postgres", "SELECT pg_current_wal_insert_lsn()");
     assert_eq!(refused(&site, &["--target", &format!("lsn:{lsn}")]), "postgres.target-hole");
-    assert_eq!(refused(&site, &["--at", "1 second ago"]), "postgres.target-hole");
+    let behind = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')";
+    let behind = site.server.sql("postgres", behind);
+    assert_eq!(refused(&site, &["--at", &behind]), "postgres.target-hole");
     let recovered = site.recovered(&["--at", base["id"].as_str().expect("a name")]);
     assert!(sums.starts_with(&recovered.sql("postgres", SUMS)));
     // A folder with something in it stays as it is.

@@ -33,9 +33,6 @@ fn check(page: &Page) {
     assert!(configurations > 0, "a recipe has a configuration");
     let lines = page.seawall_lines();
     assert!(lines.iter().any(|line| line.contains(" status ")), "a recipe looks at the status");
-    assert!(
-        lines.iter().any(|line| line.starts_with("seawall restore ")) || page.text.contains("docker compose up -d")
-    );
     for line in lines {
         accepts(&host, &line);
     }
@@ -223,7 +220,9 @@ fn gitea_comes_back_to_the_moment_of_its_file_backup() {
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     let db = rusqlite::Connection::open(&file).unwrap();
     db.execute_batch("PRAGMA journal_mode = delete; CREATE TABLE t(x)").unwrap();
+    drop(db);
     host.start();
+    let db = digest::open(&file);
     let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
     assert_eq!(mode, "wal");
     db.busy_timeout(std::time::Duration::from_millis(100)).unwrap();

@@ -67,7 +67,8 @@ fn a_mounted_folder_has_snapshots_and_must_be_mounted() {
     host.carry_all_out(&local(by_snapshot));
     let back = host.path("empty/app.db");
     assert_eq!(model::check(&back, seed), commits);
-    fs::remove_file(&back).unwrap();
+    fs::remove_dir_all(host.path("empty")).unwrap();
+    fs::create_dir(host.path("empty")).unwrap();
 
     // Its folder is put back, and read without a configuration.
     fs::create_dir_all(&vault).unwrap();

@@ -236,6 +236,7 @@ impl Server {
 
     /// A server in a data directory that `restore` makes, with the programs of another server. It has recovered and takes
     /// writes when this returns; a server that ends instead fails with its log.
+    #[allow(dead_code, reason = "only the end-to-end tests, which share this file, use it")]
     pub(crate) fn restored(programs: &Self, restore: impl FnOnce(&Path)) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
         if is_root() {
@@ -262,6 +263,7 @@ impl Server {
     }
 
     /// The data directory.
+    #[allow(dead_code, reason = "only the end-to-end tests, which share this file, use it")]
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }

@@ -1,8 +1,9 @@
-//! Every command line of Seawall's in the documents, help texts and messages is one that the program understands.
+//! Every command of Seawall's in the documents, help texts and messages exists, with the flags that it is shown with.
 
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
+use clap::error::ErrorKind;
 
 use super::Arguments;
 
@@ -78,15 +79,20 @@ fn words(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_line_in_the_documents_is_understood() {
+fn every_command_and_flag_in_the_documents_exists() {
     let mut seen = 0;
     let mut wrong = Vec::new();
     for (path, text) in texts() {
         for line in lines_of(&path, &text) {
             let words = words(&line);
             seen += 1;
+            // A placeholder, and a drawing of the crates.
+            if words.iter().any(|word| word == "COMMAND" || word == "->") {
+                continue;
+            }
             let Err(error) = Arguments::try_parse_from(&words) else { continue };
-            if !error.use_stderr() {
+            // A text may name a command without all that it needs, or with a placeholder.
+            if !matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand) {
                 continue;
             }
             let name = path.file_name().unwrap_or_default().display().to_string();

@@ -296,8 +296,9 @@ mod tests {
         let spaces = [(16_400, space.clone())];
         let make = || {
             let folders = Folders::new(&output, &spaces).expect("made");
-            ["pg_tblspc", "pg_tblspc/16400", "pg_tblspc/16400/PG_15_1", "base"]
-                .map(|path| folders.folder(path).expect("made"));
+            for path in ["pg_tblspc", "pg_tblspc/16400", "pg_tblspc/16400/PG_15_1", "base"] {
+                folders.folder(path).expect("made");
+            }
             folders.write("pg_tblspc/16400/PG_15_1/1", b"rows").expect("written");
             folders.write("base/1", b"x").expect("written");
             folders.append("base/1", "y\n").expect("appended");
