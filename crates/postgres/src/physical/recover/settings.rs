@@ -31,6 +31,8 @@ pub(crate) fn lines(target: &Target, choice: &Choice, command: &str) -> String {
         format!("recovery_target_timeline = '{}'", choice.reach.timeline),
         "recovery_target_action = 'promote'".to_owned(),
         "recovery_target_inclusive = 'on'".to_owned(),
+        // The server would ask for a segment that lies behind the target, and end where a hole begins.
+        "recovery_prefetch = 'off'".to_owned(),
     ];
     let (name, reached) = match target {
         Target::Latest => ("", String::new()),
@@ -99,6 +101,7 @@ mod tests {
             let set = lines.lines().filter(|line| line.starts_with("recovery_target") && !line.ends_with("''"));
             assert_eq!(set.count(), 4, "{lines}");
             assert!(lines.contains("recovery_target_timeline = '3'\n") && lines.contains("archive_mode = 'off'\n"));
+            assert!(lines.contains("recovery_prefetch = 'off'\n"), "{lines}");
         }
     }
 
