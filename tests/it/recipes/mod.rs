@@ -46,7 +46,7 @@ fn check(page: &Page) {
 fn accepts(host: &Host, line: &str) {
     // The user of a NAS is on no network of this machine.
     let line = line.replace("sftp://seawall@nas.example/", "/mnt/");
-    let line = host.relocate(&line.replace('?', "-").replace('&', "-"));
+    let line = host.relocate(&line.replace(['?', '&'], "-"));
     let output = run(&line, host.command("timeout").args(["20", "sh", "-c", &line]));
     assert!(!output.stderr.contains("error[usage."), "{output}");
     assert_ne!(output.code(), 124, "{output}");

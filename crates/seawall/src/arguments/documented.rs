@@ -1,5 +1,7 @@
 //! Every command of Seawall's in the documents, help texts and messages exists, with the flags that it is shown with.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;

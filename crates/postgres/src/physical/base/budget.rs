@@ -64,7 +64,7 @@ mod tests {
             assert_eq!(found.map(|found| found.0), expected.map(|expected| expected.0), "{memory} {jobs}");
             if let Some((stretches, pack)) = found {
                 let all = OVERHEAD + (stretches * 2 * STRETCH) as u64 + PACKS * (pack + STRETCH as u64);
-                assert!(all <= memory && pack >= SMALLEST && pack <= LARGEST, "{all} {memory}");
+                assert!(all <= memory && (SMALLEST..=LARGEST).contains(&pack), "{all} {memory}");
             }
         }
     }

@@ -12,6 +12,9 @@ use super::manifest::{BaseManifest, Part};
 use super::store;
 use crate::Error;
 
+/// The stretches of each file, by its name.
+type Extents = HashMap<String, Vec<Arc<Extent>>>;
+
 /// The base before, of which one part of the index is in memory.
 pub(crate) struct Previous {
     vault: Vault,
@@ -19,7 +22,7 @@ pub(crate) struct Previous {
     pub(crate) manifest: Arc<BaseManifest>,
     /// Packs that aren't there, by the numbers that its index has: (base, pack).
     pub(crate) gone: BTreeSet<(u32, u32)>,
-    read: Option<(usize, HashMap<String, Vec<Arc<Extent>>>)>,
+    read: Option<(usize, Extents)>,
 }
 
 impl Previous {

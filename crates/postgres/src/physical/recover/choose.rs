@@ -123,7 +123,7 @@ pub(crate) fn choose(bases: &[Candidate], target: &Target, now: Moment) -> Resul
     };
     let before: Vec<&Candidate> = bases.iter().filter(comes_before).collect();
     let Some(newest) = before.last() else { return Err(Refused::BeforeFirst(*oldest)) };
-    let reached = before.iter().filter_map(|base| is_reached(base));
+    let mut reached = before.iter().filter_map(|base| is_reached(base));
     let found = match target {
         // The oldest base whose log goes as far as any: the point may be anywhere.
         Target::Name(_) => reached.max_by(|one, other| {
@@ -132,7 +132,7 @@ pub(crate) fn choose(bases: &[Candidate], target: &Target, now: Moment) -> Resul
                 .then(other.id.cmp(&one.id))
         }),
         Target::Latest => reached.max_by_key(|choice| (choice.reach.timeline, choice.reach.lsn, choice.id)),
-        _ => reached.last(),
+        _ => reached.next_back(),
     };
     found.ok_or(Refused::Hole(**newest))
 }

@@ -1,7 +1,5 @@
 //! Files from packs: which frames are fetched for which blocks, checked, and written once at their place.
 
-#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
-
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -167,8 +165,7 @@ fn plan(extents: Vec<Extent>) -> impl Iterator<Item = Step> {
     let mut pending: Option<Window> = None;
     std::iter::from_fn(move || {
         let (mut windows, mut blocks) = (Vec::new(), 0);
-        loop {
-            let Some(window) = pending.take().or_else(|| pieces.next()) else { break };
+        while let Some(window) = pending.take().or_else(|| pieces.next()) {
             let is_folder = window.extent.entry == Entry::Folder;
             if is_folder && windows.is_empty() {
                 return Some(Step::Folder(window.extent.path.clone()));

@@ -1,5 +1,7 @@
 //! `seawall wal fetch`: a file of the log out of the vault.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::panic;
 use std::path::Path;
 
