@@ -8,16 +8,7 @@ use seawall_tests::{Output, Process, run, seawall as program, wait};
 use serde_json::Value;
 
 use crate::postgres::server::{self, Server, output};
-
-/// The versions of the tests: Debian's, and the newest.
-const VERSIONS: [u32; 2] = [15, 18];
-
-/// How long a server or a command may take.
-const LATE: Duration = Duration::from_secs(120);
-
-/// For each transaction the number of its rows and a hash of them.
-pub(crate) const SUMS: &str = "SELECT coalesce(string_agg(s, ' '), '') FROM (SELECT tx || ':' || count(*) || ':' || \
-                        sum(hashtextextended(t::text, 0)) AS s FROM t GROUP BY tx ORDER BY tx) x";
+use crate::wal::{self, SUMS, VERSIONS};
 
 /// A server that archives its log into a vault beside it, and whose role `seawall` may make bases.
 pub(crate) struct Site {
@@ -62,14 +53,7 @@ impl Site {
 
     /// Commits so many transactions of a few rows.
     pub(crate) fn commit(&mut self, transactions: u32) {
-        for _ in 0..transactions {
-            self.transactions += 1;
-            let tx = self.transactions;
-            let sql = format!(
-                "INSERT INTO t SELECT {tx}, n, repeat(md5((n * {tx})::text), 20) FROM generate_series(1, {tx} % 7 + 1) n"
-            );
-            self.server.sql("postgres", &sql);
-        }
+        wal::commit(&self.server, &mut self.transactions, transactions);
     }
 
     pub(crate) fn sums(&self) -> String {
@@ -81,9 +65,7 @@ impl Site {
         // An empty segment isn't ended.
         self.server.sql("postgres", "SELECT pg_create_restore_point('archived')");
         let name = self.server.sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())");
-        let sql = format!("SELECT last_archived_wal >= '{name}' FROM pg_stat_archiver");
-        let ready = || (self.server.sql("postgres", &sql) == "t").then_some(());
-        wait::until(&format!("{name} to be archived"), LATE, ready);
+        wal::until_archived(&self.server, &name);
     }
 
     /// Makes a base with the least rights.
@@ -111,8 +93,7 @@ impl Site {
 
     /// The object of a segment.
     pub(crate) fn log(&self, segment: &str) -> PathBuf {
-        let system = self.server.sql("postgres", "SELECT system_identifier FROM pg_control_system()");
-        self.vault.join(format!("physical/{system}/log/{}/{segment}.zst", &segment[..8]))
+        wal::object(&self.server, &self.vault, segment)
     }
 
     /// The objects of bases, below the vault, by their ends.

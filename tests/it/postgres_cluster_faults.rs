@@ -8,7 +8,8 @@ use std::time::Duration;
 use seawall_tests::{Process, run, wait};
 
 use crate::postgres::server::Server;
-use crate::postgres_cluster::{FUNCTIONS, SUMS, Site, seawall};
+use crate::postgres_cluster::{FUNCTIONS, Site, seawall};
+use crate::wal::SUMS;
 
 /// How long a command may take.
 const LATE: Duration = Duration::from_secs(120);

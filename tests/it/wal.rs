@@ -59,14 +59,7 @@ impl Site {
 
     /// Commits so many transactions of a few rows.
     pub(crate) fn commit(&mut self, transactions: u32) {
-        for _ in 0..transactions {
-            self.transactions += 1;
-            let tx = self.transactions;
-            let sql = format!(
-                "INSERT INTO t SELECT {tx}, n, repeat(md5((n * {tx})::text), 20) FROM generate_series(1, {tx} % 7 + 1) n"
-            );
-            self.server.sql("postgres", &sql);
-        }
+        commit(&self.server, &mut self.transactions, transactions);
     }
 
     pub(crate) fn sums(&self) -> String {
@@ -85,14 +78,11 @@ impl Site {
     }
 
     fn until_archived(&self, name: &str) {
-        let sql = format!("SELECT last_archived_wal >= '{name}' FROM pg_stat_archiver");
-        let ready = || (self.server.sql("postgres", &sql) == "t").then_some(());
-        wait::until(&format!("{name} to be archived"), LATE, ready);
+        until_archived(&self.server, name);
     }
 
     pub(crate) fn object(&self, name: &str) -> PathBuf {
-        let system = self.server.sql("postgres", "SELECT system_identifier FROM pg_control_system()");
-        self.vault.join(format!("physical/{system}/log/{}/{name}.zst", &name[..8]))
+        object(&self.server, &self.vault, name)
     }
 
     /// Recovers a base to what `target` says, and waits until it is promoted.
@@ -103,6 +93,31 @@ impl Site {
     pub(crate) fn fetch(&self, name: &str, to: &Path, more: &[&str]) -> Output {
         fetch(&self.vault, name, to, more)
     }
+}
+
+/// Commits so many more transactions of a few rows. `done` counts them.
+pub(crate) fn commit(server: &Server, done: &mut u32, transactions: u32) {
+    for _ in 0..transactions {
+        *done += 1;
+        let tx = *done;
+        let sql = format!(
+            "INSERT INTO t SELECT {tx}, n, repeat(md5((n * {tx})::text), 20) FROM generate_series(1, {tx} % 7 + 1) n"
+        );
+        server.sql("postgres", &sql);
+    }
+}
+
+/// Waits until the server has archived a segment.
+pub(crate) fn until_archived(server: &Server, name: &str) {
+    let sql = format!("SELECT last_archived_wal >= '{name}' FROM pg_stat_archiver");
+    let ready = || (server.sql("postgres", &sql) == "t").then_some(());
+    wait::until(&format!("{name} to be archived"), LATE, ready);
+}
+
+/// The object of a segment of the server's log.
+pub(crate) fn object(server: &Server, vault: &Path, segment: &str) -> PathBuf {
+    let system = server.sql("postgres", "SELECT system_identifier FROM pg_control_system()");
+    vault.join(format!("physical/{system}/log/{}/{segment}.zst", &segment[..8]))
 }
 
 pub(crate) fn fetch(vault: &Path, name: &str, to: &Path, more: &[&str]) -> Output {

@@ -198,7 +198,7 @@ impl From<LogError> for Failure {
                 "log.demoted",
                 server,
                 cause,
-                "name the server that was promoted; this one is asked again until it follows that one",
+                "name the server that was promoted; Seawall asks the demoted server again until it follows the promoted one",
             ),
             LogError::Behind { server, cause } => (
                 Kind::Unavailable,

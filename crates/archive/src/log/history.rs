@@ -14,7 +14,7 @@ pub struct Ancestor {
     pub switch: Lsn,
 }
 
-/// The timelines that one timeline came from, the oldest first.
+/// The ancestors of a timeline, the oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct History {
     /// The timeline itself.
@@ -58,7 +58,7 @@ impl History {
         }
     }
 
-    /// Where a later timeline left this one; `None` for the timeline itself and for those that it didn't come from.
+    /// Where a later timeline left `timeline`; `None` for the history's own timeline, and for a timeline that is no ancestor.
     pub fn switch_of(&self, timeline: TimelineId) -> Option<Lsn> {
         self.ancestors.iter().find(|ancestor| ancestor.timeline == timeline).map(|ancestor| ancestor.switch)
     }

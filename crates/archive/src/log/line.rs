@@ -62,7 +62,7 @@ pub(super) fn answer(place: Place, named: bool, goes_on: bool) -> Answer {
         (Place::Until(switch), false) if goes_on => Answer::Unclear(switch),
         (Place::Until(switch), false) => Answer::GiveUntil(switch),
         (Place::Beyond(switch), true) => Answer::Absent(switch),
-        // Whoever asks may have chosen the old timeline. If the answer were an absence, a server would open without the rest.
+        // The server may recover the old timeline. If the answer were an absence, it would open without the rest.
         (Place::Beyond(switch), false) => Answer::Unclear(switch),
         (Place::Beside, _) => Answer::Refuse,
     }

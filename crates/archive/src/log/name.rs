@@ -376,7 +376,7 @@ pub(super) fn log_on(system: SystemId, timeline: TimelineId) -> Result<Prefix, L
     Ok(Prefix::new(format!("{PHYSICAL}{system}/log/{timeline}/"))?)
 }
 
-/// A key that sorts before every range that begins at `start` or later, and after those that begin earlier.
+/// A key that sorts behind every range that begins before `start`, and before all other ranges.
 pub(super) fn before_ranges(system: SystemId, timeline: TimelineId, start: Lsn) -> Result<ObjectKey, LogError> {
     Ok(ObjectKey::new(format!("{PHYSICAL}{system}/log/{timeline}/{}", start.in_name()))?)
 }

@@ -225,7 +225,7 @@ async fn an_old_timeline_ends_where_the_next_one_begins() {
     let cut = segment(&log, 1, 3, to(2)).await.expect("there");
     assert!(cut[..0x200] == bytes(1, 3)[..0x200] && cut[0x200..].iter().all(|byte| *byte == 0));
     assert_eq!(code(segment(&log, 1, 4, to(2)).await), "log.absent");
-    // Nobody said which one: PostgreSQL may be told either.
+    // The request names no timeline, and PostgreSQL may recover either.
     assert_eq!(code(segment(&log, 1, 3, Line::Latest).await), "log.off-line");
     assert_eq!(code(segment(&log, 1, 4, Line::Latest).await), "log.off-line");
     assert!(segment(&log, 1, 4, to(1)).await.expect("there") == bytes(1, 4));

@@ -144,7 +144,7 @@ impl Connection {
         self.execute(&format!("CREATE_REPLICATION_SLOT {} PHYSICAL (RESERVE_WAL)", ident(name))).await
     }
 
-    /// Drops a slot that nobody uses.
+    /// Drops a slot. The server refuses while a connection uses it.
     pub(crate) async fn drop_slot(&mut self, name: &str) -> Result<(), Error> {
         self.execute(&format!("DROP_REPLICATION_SLOT {}", ident(name))).await
     }

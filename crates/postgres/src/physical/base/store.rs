@@ -59,7 +59,7 @@ pub async fn manifest(vault: &Vault, base: Listed) -> Result<BaseManifest, Error
 pub(crate) async fn sealed(vault: &Vault, key: &ObjectKey, sealed: Sealed) -> Result<Bytes, Error> {
     let bytes = vault.read(key, None, sealed.bytes).await.map_err(seawall_archive::Error::from)?;
     if bytes.len() as u64 != sealed.bytes || Digest::of(&bytes) != sealed.blake3 {
-        return Err(corrupt(vault.object(key), "its bytes aren't those that the base's manifest names"));
+        return Err(corrupt(vault.object(key), "its bytes differ from what the base's manifest names"));
     }
     Ok(bytes)
 }
@@ -89,7 +89,7 @@ pub(crate) async fn part(
     .await
 }
 
-/// Of these packs, those that aren't in the vault with the size that they must have.
+/// The wanted packs that the vault lacks, or has with another size.
 pub(crate) async fn missing(
     vault: &Vault,
     system: u64,

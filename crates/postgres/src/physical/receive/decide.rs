@@ -7,7 +7,7 @@ use seawall_archive::log::{Cluster, Contents, History, Lsn, SegmentSize, Timelin
 pub(super) struct Facts<'a> {
     /// The server's cluster.
     pub(super) server: Cluster,
-    /// The server's timeline with those that it came from.
+    /// The server's timeline with its ancestors.
     pub(super) history: &'a History,
     /// How far the server's log goes.
     pub(super) flushed: Lsn,
