@@ -1,8 +1,8 @@
 //! Opens databases and vaults from a configuration. No other code opens them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seawall_archive::Scheduled;
@@ -10,7 +10,7 @@ use seawall_core::{Engine, Failure, Kind, Status, SystemClock};
 use seawall_sqlite::{
     Admission, Handles, LtxObject, Turns, Upkeep, Watcher, databases_below, default_state_dir, ltx_objects, read_state,
 };
-use seawall_vault::{Access, Environment, HttpClient, PassedOver, Policy, Prompt, Throttle, Vault, VaultUrl};
+use seawall_vault::{Access, Environment, HttpClient, Noted, Policy, Prompt, Throttle, Vault, VaultUrl};
 
 use crate::alarms::Place;
 use crate::database::{DatabaseConfig, EngineConfig};
@@ -294,15 +294,14 @@ impl Opener {
     pub async fn databases_below(&self, url: &VaultUrl) -> Result<Below, Failure> {
         // Each of them has its own marker.
         let vault = self.open(url, Access::Names).await?;
-        let passed_over = Arc::new(Mutex::new(PassedOver::default()));
-        let found = databases_below(&vault, passed_over.clone()).await?;
+        let noted = Noted::default();
+        let found = databases_below(&vault, &noted).await?;
         let place = |below: String| {
             let place = if below.is_empty() { url.clone() } else { url.join(&below)? };
             Ok((below, place))
         };
         let databases = found.into_iter().map(place).collect::<Result<_, Failure>>()?;
-        let passed_over = passed_over.lock().unwrap_or_else(PoisonError::into_inner).failure(&url.to_string());
-        Ok(Below { databases, passed_over })
+        Ok(Below { databases, passed_over: noted.so_far().failure(&url.to_string()) })
     }
 
     /// The LTX files of a vault, as they lie there.

@@ -1,27 +1,26 @@
 //! Which databases have their objects below a prefix?
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 
 use futures::TryStreamExt;
 use seawall_core::Failure;
 use seawall_ltx::Txid;
-use seawall_vault::{ObjectKey, PassedOver, Prefix, Scheme, Vault};
+use seawall_vault::{Noted, ObjectKey, Prefix, Scheme, Vault};
 
 use crate::error::Error;
 use crate::generations::{self, GENERATIONS};
 use crate::layout::{Layout, parse_key};
 
 /// The databases of a vault that holds several, each as its prefix below the vault, in order. Empty for the vault's own
-/// database, if it has one. `passed_over` gets the names that were passed over.
+/// database, if it has one. `noted` gets the names that are passed over.
 ///
 /// Everything is listed once; memory is that of the names.
 ///
 /// # Errors
 /// When the vault can't be listed.
-pub async fn databases_below(vault: &Vault, passed_over: Arc<Mutex<PassedOver>>) -> Result<Vec<String>, Failure> {
+pub async fn databases_below(vault: &Vault, noted: &Noted) -> Result<Vec<String>, Failure> {
     let mut found = BTreeSet::new();
-    let mut entries = Box::pin(vault.entries_noting(&Prefix::all(), None, passed_over));
+    let mut entries = Box::pin(vault.entries_noting(&Prefix::all(), None, noted));
     while let Some(entry) = entries.try_next().await.map_err(Error::from)? {
         if let Some(database) = database_of(Layout::of(vault), entry.key.as_str())
             && !found.contains(database)

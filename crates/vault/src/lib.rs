@@ -78,7 +78,7 @@ pub use sealed::{
     Access, Fault, HostKeys, Identities, NoPrompt, Prompt, Recipients, SealedStore, Sealing, canary, rekey,
 };
 pub use secret::Secret;
-pub use store::{Abilities, Body, Condition, Entry, Meta, Multipart, Page, PassedOver, PutOptions, Store, Tag};
+pub use store::{Abilities, Body, Condition, Entry, Meta, Multipart, Noted, Page, PassedOver, PutOptions, Store, Tag};
 pub use stores::abs::AbsStore;
 pub use stores::abs::settings::AbsSettings;
 pub use stores::b2::B2Store;

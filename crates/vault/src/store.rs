@@ -8,6 +8,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -161,6 +162,22 @@ impl PassedOver {
     pub(crate) fn add(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
         self.first = self.first.take().or(other.first);
+    }
+}
+
+/// What a listing passes over, while it goes on and at its end. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Noted(Arc<Mutex<PassedOver>>);
+
+impl Noted {
+    /// Adds what a page passed over.
+    pub(crate) fn add(&self, passed_over: PassedOver) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).add(passed_over);
+    }
+
+    /// What was passed over until now.
+    pub fn so_far(&self) -> PassedOver {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -23,8 +23,8 @@ use crate::settle::{self, Owner, Settled};
 use crate::several::MemberState;
 use crate::trouble::Trouble;
 use crate::{
-    Abilities, Access, Capabilities, Condition, Digest, Entry, Environment, Error, Lock, Meta, ObjectKey, Page,
-    PassedOver, Policy, Prefix, Protection, PutOptions, Scheme, SealedStore, Store, Tag, Upload, VaultUrl,
+    Abilities, Access, Capabilities, Condition, Digest, Entry, Environment, Error, Lock, Meta, Noted, ObjectKey, Page,
+    Policy, Prefix, Protection, PutOptions, Scheme, SealedStore, Store, Tag, Upload, VaultUrl,
 };
 
 /// Keys asked for with one listing request.
@@ -347,23 +347,23 @@ impl Vault {
         prefix: &Prefix,
         start_after: Option<&ObjectKey>,
     ) -> impl Stream<Item = Result<Entry, Error>> + Send + 'static {
-        self.entries_noting(prefix, start_after, Arc::default())
+        self.entries_noting(prefix, start_after, &Noted::default())
     }
 
-    /// Like [`Vault::entries`], and tells which names were passed over. What is told is complete at the end of the stream.
+    /// Like [`Vault::entries`], and notes which names are passed over. The note is complete at the end of the stream.
     pub fn entries_noting(
         &self,
         prefix: &Prefix,
         start_after: Option<&ObjectKey>,
-        passed_over: Arc<Mutex<PassedOver>>,
-    ) -> impl Stream<Item = Result<Entry, Error>> + Send + 'static {
-        let (vault, prefix) = (self.clone(), prefix.clone());
+        noted: &Noted,
+    ) -> impl Stream<Item = Result<Entry, Error>> + Send + 'static + use<> {
+        let (vault, prefix, noted) = (self.clone(), prefix.clone(), noted.clone());
         let pages = stream::try_unfold(Some(start_after.cloned()), move |at| {
-            let (vault, prefix, passed_over) = (vault.clone(), prefix.clone(), passed_over.clone());
+            let (vault, prefix, noted) = (vault.clone(), prefix.clone(), noted.clone());
             async move {
                 let Some(after) = at else { return Ok(None) };
                 let page = vault.page(&prefix, after.as_ref()).await?;
-                passed_over.lock().unwrap_or_else(PoisonError::into_inner).add(page.passed_over);
+                noted.add(page.passed_over);
                 Ok::<_, Error>(Some((stream::iter(page.entries.into_iter().map(Ok)), page.next.map(Some))))
             }
         });

@@ -521,10 +521,10 @@ async fn links_are_no_objects() {
     }
     let listed = vault.list(&Prefix::all(), None).await.expect("list");
     assert_eq!(listed.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["a"]);
-    let passed_over = std::sync::Arc::default();
-    let all = vault.entries_noting(&Prefix::all(), None, std::sync::Arc::clone(&passed_over));
+    let noted = seawall_vault::Noted::default();
+    let all = vault.entries_noting(&Prefix::all(), None, &noted);
     futures::TryStreamExt::try_collect::<Vec<_>>(all).await.expect("list");
-    assert_eq!(passed_over.lock().expect("no panic").count, 3);
+    assert_eq!(noted.so_far().count, 3);
     for name in ["file", "folder", "nothing"] {
         assert_eq!(vault.head(&key(name)).await, Ok(None), "{name}");
         let read = vault.read(&key(name), None, 100).await;

@@ -6,7 +6,7 @@ use futures::TryStreamExt as _;
 use seawall_core::Moment;
 use serde::{Deserialize, Serialize};
 
-use super::{Cluster, History, Log, LogError, LogFile, LogObject, Lsn, SegmentSize, TimelineId, name};
+use super::{Cluster, History, Log, LogError, LogFile, LogObject, Lsn, SegmentSize, TimelineId};
 use crate::manifest::read_document;
 
 /// The most bytes of a record of a hole.
@@ -71,7 +71,7 @@ impl Log {
     /// When the vault can't be listed, or a history can't be read.
     pub async fn contents(&self) -> Result<Contents, LogError> {
         let (mut timelines, mut lost) = (BTreeMap::<TimelineId, Held>::new(), Vec::new());
-        let mut entries = Box::pin(self.vault.entries(&name::log_of(self.cluster.system)?, None));
+        let mut entries = Box::pin(self.vault.entries(&self.prefix()?, None));
         while let Some(entry) = entries.try_next().await? {
             let Some((_, object)) = LogObject::parse(&entry.key) else { continue };
             if let LogObject::Hole { .. } = object {

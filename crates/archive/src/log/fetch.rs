@@ -144,7 +144,7 @@ impl Log {
         }
         // PostgreSQL takes a missing history for the end of all timelines.
         let after = name::before_timeline(self.cluster.system, timeline)?;
-        let prefix = name::log_of(self.cluster.system)?;
+        let prefix = self.prefix()?;
         let mut entries = Box::pin(self.vault.entries(&prefix, Some(&after)));
         while let Some(entry) = entries.try_next().await? {
             if LogObject::parse(&entry.key).is_some() {

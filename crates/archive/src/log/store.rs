@@ -3,10 +3,10 @@
 use std::io::Read;
 
 use bytes::Bytes;
-use seawall_vault::{Created, ObjectKey, Vault};
+use seawall_vault::{Created, ObjectKey, Prefix, Vault};
 
 use super::object::{At, LARGEST, Packed, Piece, pack};
-use super::{Cluster, Hole, LogError, LogFile, LogObject, Lsn, PieceKind, SegmentName, TimelineId, history};
+use super::{Cluster, Hole, LogError, LogFile, LogObject, Lsn, PieceKind, SegmentName, TimelineId, history, name};
 use crate::manifest::write_document;
 
 /// The most bytes of a file that is kept as it is.
@@ -49,6 +49,14 @@ impl Log {
     /// Whose log it is.
     pub fn cluster(&self) -> Cluster {
         self.cluster
+    }
+
+    /// The folder of its objects.
+    ///
+    /// # Errors
+    /// None but a defect of Seawall's.
+    pub fn prefix(&self) -> Result<Prefix, LogError> {
+        name::log_of(self.cluster.system)
     }
 
     /// The vault that it is in.
@@ -154,9 +162,11 @@ impl Log {
         content: Bytes,
     ) -> Result<Packed, LogError> {
         let log = self.clone();
-        let packing = tokio::task::spawn_blocking(move || log.pack(kind, timeline, start, &mut &content[..]));
-        let packed = packing.await.map_err(|error| crate::Error::Internal(error.to_string()))?;
-        Ok(packed.map_err(|error| crate::Error::Internal(error.to_string()))?)
+        let packing = move || {
+            let packed = log.pack(kind, timeline, start, &mut &content[..]);
+            packed.map_err(|error| crate::Error::Internal(error.to_string()))
+        };
+        Ok(seawall_core::blocking(packing).await?)
     }
 
     fn pack(

@@ -14,14 +14,13 @@ mod tally;
 mod trend;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_archive::{Link, SetId};
 use seawall_core::{
     Alarm, Clock as _, Description, Failure, LastError, Level, Moment, Phase, Point, Proof, Status, SystemClock,
 };
-use seawall_vault::{Access, ObjectKey, PassedOver, Prefix, Vault, VaultUrl};
+use seawall_vault::{Access, Noted, ObjectKey, Prefix, Vault, VaultUrl};
 use serde::Serialize;
 
 pub use self::choose::{Choose, Filter, Order};
@@ -128,9 +127,9 @@ impl Opener {
         // Each database has a marker of its own, and a listing needs no key.
         let vault = self.vault_with(url, Access::Names).await?;
         let mut tallies: BTreeMap<(String, String), Tally> = BTreeMap::new();
-        let passed_over = Arc::new(Mutex::new(PassedOver::default()));
+        let noted = Noted::default();
         let mut catalogued = Catalogued { at: now, ..Catalogued::default() };
-        let mut entries = Box::pin(vault.entries_noting(&Prefix::all(), None, passed_over.clone()));
+        let mut entries = Box::pin(vault.entries_noting(&Prefix::all(), None, &noted));
         while let Some(entry) = entries.try_next().await? {
             let Some(named) = named(vault.scheme(), entry.key.as_str()) else {
                 catalogued.foreign_objects += 1;
@@ -140,7 +139,7 @@ impl Opener {
             let key = (named.root.to_owned(), named.database.unwrap_or_default());
             tallies.entry(key).or_default().add(named.fact, entry.size, entry.modified);
         }
-        catalogued.passed_over = passed_over.lock().unwrap_or_else(PoisonError::into_inner).failure(&url.to_string());
+        catalogued.passed_over = noted.so_far().failure(&url.to_string());
         catalogued.listed_pages = vault.counts().list;
         let rows = rows(tallies, url, now);
         catalogued.found = u64::try_from(rows.len()).unwrap_or(u64::MAX);

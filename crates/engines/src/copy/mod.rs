@@ -12,14 +12,14 @@ mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use seawall_core::{
     Clock as _, Failure, Finding, IntegrityCheck, Kind, Point, Progress, RestoreRequest, SystemClock, When,
 };
 use seawall_vault::several::transfer::{self, Copied as Done};
-use seawall_vault::{Access, ObjectKey, PassedOver, Prefix, Vault, VaultUrl};
+use seawall_vault::{Access, Noted, ObjectKey, Prefix, Vault, VaultUrl};
 use serde::Serialize;
 
 use self::plan::{Clash, Class, Item, Plan};
@@ -144,9 +144,8 @@ impl Opener {
             return Err(refused("copy.same-place", to.to_string(), format!("it overlaps with {from}"), next));
         }
         let ends = self.ends(request).await?;
-        let passed_over = Arc::new(Mutex::new(PassedOver::default()));
-        let here = items(&ends, passed_over.clone()).await?;
-        let passed_over = passed_over.lock().unwrap_or_else(PoisonError::into_inner).failure(&from.to_string());
+        let noted = Noted::default();
+        let here = items(&ends, &noted).await?;
         if !here.iter().any(|item| matches!(item.class, Class::Data | Class::Link)) {
             let (cause, next) = ("there is nothing to copy here", "check the place");
             return Err(Failure::new(Kind::NotFound, "copy.empty", from.to_string(), cause, next));
@@ -175,7 +174,7 @@ impl Opener {
             present: Count::of(&first.there),
             databases: Vec::new(),
             opened,
-            passed_over,
+            passed_over: noted.so_far().failure(&from.to_string()),
         };
         compare(&ends, &first.there, &*progress).await?;
         if request.dry_run {
@@ -205,10 +204,10 @@ impl Opener {
                 return Err(Failure::new(Kind::Unavailable, "copy.vanished", object, cause, next));
             }
             // What was merged away is covered by newer objects.
-            next = decide(&ends, &items(&ends, Arc::default()).await?, &there(&ends).await?, None)?;
+            next = decide(&ends, &items(&ends, &Noted::default()).await?, &there(&ends).await?, None)?;
         }
         if !opened {
-            let now = decide(&ends, &items(&ends, Arc::default()).await?, &there(&ends).await?, keys)?;
+            let now = decide(&ends, &items(&ends, &Noted::default()).await?, &there(&ends).await?, keys)?;
             reread(&ends, &now.there, &*progress).await?;
             return Ok(copied);
         }
@@ -408,11 +407,11 @@ fn real(place: &VaultUrl) -> String {
     }
 }
 
-/// What is copied of a vault. `passed_over` gets the names that can't be objects.
-async fn items(ends: &Ends, passed_over: Arc<Mutex<PassedOver>>) -> Result<Vec<Item>, Failure> {
+/// What is copied of a vault. `noted` gets the names that can't be objects.
+async fn items(ends: &Ends, noted: &Noted) -> Result<Vec<Item>, Failure> {
     let (from, to) = (ends.from.scheme(), ends.to.scheme());
     let mut all = Vec::new();
-    let mut entries = Box::pin(ends.from.entries_noting(&Prefix::all(), None, passed_over));
+    let mut entries = Box::pin(ends.from.entries_noting(&Prefix::all(), None, noted));
     while let Some(entry) = entries.try_next().await? {
         if let Some(class) = plan::class(&entry.key)
             && (ends.raw || class != Class::Marker)

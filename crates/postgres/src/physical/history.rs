@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use seawall_archive::SetId;
-use seawall_archive::log::{Line, Log, LogFile, LogObject, SegmentName};
+use seawall_archive::log::{Contents, Line, Log, LogFile, LogObject, SegmentName};
 use seawall_core::{Failure, Finding, Hole, LevelSummary, Moment, Point, Progress, Span, Timeline, Verification};
-use seawall_vault::{Prefix, Vault};
+use seawall_vault::Vault;
 
 use super::base::{self, BaseManifest, Sealed, layout, store};
 use super::recover::choose::Reach;
@@ -20,15 +20,24 @@ struct Held {
     reach: Option<Reach>,
 }
 
-/// The bases of a vault with their log, oldest first, and those that can't be read.
-async fn held(vault: &Vault) -> Result<(Vec<Held>, Vec<(String, Error)>), Error> {
+/// What a vault holds of a cluster.
+struct All {
+    /// Bases with their log, oldest first.
+    held: Vec<Held>,
+    /// Bases that can't be read, by their manifests.
+    unread: Vec<(String, Error)>,
+    /// What its log holds, if there is one.
+    log: Option<Contents>,
+}
+
+/// Reads the manifests of all bases, and lists the log.
+async fn all_of(vault: &Vault) -> Result<All, Error> {
     let listed = base::list(vault).await?;
-    let log = Log::open(vault).await?;
-    let contents = match &log {
+    let contents = match &Log::open(vault).await? {
         Some(log) => Some((log.contents().await?, line::written(log).await?)),
         None => None,
     };
-    let (mut all, mut unread) = (Vec::new(), Vec::new());
+    let (mut held, mut unread) = (Vec::new(), Vec::new());
     for listed in listed {
         match base::manifest(vault, listed).await {
             Ok(manifest) => {
@@ -37,12 +46,12 @@ async fn held(vault: &Vault) -> Result<(Vec<Held>, Vec<(String, Error)>), Error>
                     .as_ref()
                     .and_then(|(contents, written)| line::reach(contents, written, timeline, start, stop))
                     .filter(|reach| reach.lsn >= stop);
-                all.push(Held { manifest, reach });
+                held.push(Held { manifest, reach });
             }
             Err(error) => unread.push((layout::manifest(listed.system, listed.id)?.to_string(), error)),
         }
     }
-    Ok((all, unread))
+    Ok(All { held, unread, log: contents.map(|(contents, _)| contents) })
 }
 
 /// What can be restored: a span goes from the end of a base to where its log has its first hole, or ends. Bases whose log ends
@@ -51,7 +60,7 @@ async fn held(vault: &Vault) -> Result<(Vec<Held>, Vec<(String, Error)>), Error>
 /// # Errors
 /// When the vault can't be listed, or the log's own documents can't be read.
 pub async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
-    let (held, unread) = held(vault).await?;
+    let All { held, unread, log } = all_of(vault).await?;
     let (spans, holes, mut doubts) = join(&held);
     doubts.extend(unread.iter().map(|(object, error)| format!("{object} can't be read: {error}")));
     let mut levels = Vec::new();
@@ -59,8 +68,7 @@ pub async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
         let objects = held.iter().map(|held| (held.manifest.packs.len() + held.manifest.index.len() + 1) as u64).sum();
         levels.push(LevelSummary { level: "bases".to_owned(), objects, bytes: bytes_of_bases(&held) });
     }
-    if let Some(log) = Log::open(vault).await? {
-        let contents = log.contents().await?;
+    if let Some(contents) = log {
         levels.push(LevelSummary {
             level: "log".to_owned(),
             objects: contents.timelines.values().map(|held| held.objects).sum(),
@@ -115,7 +123,7 @@ fn join(held: &[Held]) -> (Vec<Span>, Vec<Hole>, Vec<String>) {
 /// # Errors
 /// When the vault can't be reached. What is wrong with an object is a finding.
 pub async fn verify(vault: &Vault, now: Moment, progress: Arc<dyn Progress>) -> Result<Verification, Error> {
-    let (held, unread) = held(vault).await?;
+    let All { held, unread, .. } = all_of(vault).await?;
     let mut verification =
         Verification { at: now, newest: None, objects: 0, bytes: 0, findings: Vec::new(), doubts: Vec::new() };
     for (object, error) in unread {
@@ -133,16 +141,16 @@ pub async fn verify(vault: &Vault, now: Moment, progress: Arc<dyn Progress>) -> 
                 is_sound &= *was_sound;
                 continue;
             }
-            let key = match object {
-                Object::Pack(id, number) => layout::pack(system, id, number)?,
-                Object::Part(id, number) => layout::index(system, id, number)?,
-            };
-            let checked = match store::sealed(vault, &key, sealed).await {
-                Ok(_) => match object {
-                    Object::Part(_, number) => store::part(vault, system, manifest, number as usize).await.map(drop),
-                    Object::Pack(..) => Ok(()),
-                },
-                Err(error) => Err(error),
+            let (key, checked) = match object {
+                Object::Pack(id, number) => {
+                    let key = layout::pack(system, id, number)?;
+                    let checked = store::sealed(vault, &key, sealed).await.map(drop);
+                    (key, checked)
+                }
+                Object::Part(id, number) => {
+                    let read = store::part(vault, system, manifest, number as usize).await;
+                    (layout::index(system, id, number)?, read.map(drop))
+                }
             };
             verification.objects += 1;
             verification.bytes += sealed.bytes;
@@ -194,9 +202,8 @@ fn objects(manifest: &BaseManifest) -> impl Iterator<Item = (Object, Sealed)> {
 async fn verify_log(vault: &Vault, verification: &mut Verification, progress: &Arc<dyn Progress>) -> Result<(), Error> {
     let Some(log) = Log::open(vault).await? else { return Ok(()) };
     let cluster = log.cluster();
-    let prefix = Prefix::new(format!("physical/{}/log/", cluster.system)).map_err(seawall_archive::Error::from)?;
     progress.begin("log", None);
-    let mut entries = Box::pin(vault.entries(&prefix, None));
+    let mut entries = Box::pin(vault.entries(&log.prefix()?, None));
     let mut last: Option<SegmentName> = None;
     while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
         let Some((_, object)) = LogObject::parse(&entry.key) else { continue };

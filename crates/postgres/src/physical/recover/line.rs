@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use futures::TryStreamExt as _;
 use seawall_archive::log::{Contents, Log, LogFile, LogObject, Lsn, TimelineId};
 use seawall_core::Moment;
-use seawall_vault::Prefix;
 
 use super::choose::Reach;
 use crate::Error;
@@ -20,9 +19,7 @@ struct Times(BTreeMap<Lsn, Moment>);
 
 /// Asks when the objects of a log were written.
 pub(crate) async fn written(log: &Log) -> Result<Written, Error> {
-    let prefix =
-        Prefix::new(format!("physical/{}/log/", log.cluster().system)).map_err(seawall_archive::Error::from)?;
-    let mut entries = Box::pin(log.vault().entries(&prefix, None));
+    let mut entries = Box::pin(log.vault().entries(&log.prefix()?, None));
     let mut written = Written::default();
     let size = log.cluster().segment_size;
     while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
