@@ -6,11 +6,11 @@ use crate::quote::{ident, literal};
 
 /// The functions, which only superusers may call unless they are granted.
 const FUNCTIONS: [&str; 5] = [
-    "pg_backup_start(text, boolean)",
-    "pg_backup_stop(boolean)",
-    "pg_read_binary_file(text, bigint, bigint, boolean)",
-    "pg_ls_dir(text, boolean, boolean)",
-    "pg_stat_file(text, boolean)",
+    "pg_catalog.pg_backup_start(text, boolean)",
+    "pg_catalog.pg_backup_stop(boolean)",
+    "pg_catalog.pg_read_binary_file(text, bigint, bigint, boolean)",
+    "pg_catalog.pg_ls_dir(text, boolean, boolean)",
+    "pg_catalog.pg_stat_file(text, boolean)",
 ];
 
 /// The first version that has functions of these names.
@@ -32,7 +32,7 @@ pub(crate) async fn check(connection: &mut Connection, server: &str) -> Result<(
     let rows: Vec<String> = FUNCTIONS.map(|function| format!("({})", literal(function))).into();
     let sql = format!(
         "SELECT f, pg_catalog.current_user(), pg_catalog.current_database() FROM (VALUES {}) AS v (f) \
-         WHERE NOT pg_catalog.has_function_privilege('pg_catalog.' || f, 'EXECUTE')",
+         WHERE NOT pg_catalog.has_function_privilege(f, 'EXECUTE')",
         rows.join(", ")
     )
     .replace("pg_catalog.current_user()", "current_user");
@@ -65,8 +65,8 @@ mod tests {
     fn statements_name_what_is_missing() {
         assert_eq!(
             granting(&FUNCTIONS[3..], "back up", "postgres"),
-            "as a superuser, in database \"postgres\": GRANT EXECUTE ON FUNCTION pg_ls_dir(text, boolean, boolean), \
-             pg_stat_file(text, boolean) TO \"back up\";"
+            "as a superuser, in database \"postgres\": GRANT EXECUTE ON FUNCTION pg_catalog.pg_ls_dir(text, boolean, boolean), \
+             pg_catalog.pg_stat_file(text, boolean) TO \"back up\";"
         );
     }
 }
