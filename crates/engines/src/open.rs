@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use seawall_archive::Scheduled;
 use seawall_core::{Engine, Failure, Kind, Status, SystemClock};
+use seawall_postgres::physical::kept;
 use seawall_sqlite::{
     Admission, Handles, LtxObject, Turns, Upkeep, Watcher, databases_below, default_state_dir, ltx_objects, read_state,
 };
@@ -18,7 +19,7 @@ use crate::encryption::{Encryption, Owner, keys_of};
 use crate::keep::Keep;
 use crate::recognise::{self, Held};
 use crate::several::{self, SeveralEngine};
-use crate::{backups, cluster, lmdb, sets, sqlite};
+use crate::{backups, lmdb, sets, sqlite};
 
 /// Opens engines for one process.
 #[derive(Debug)]
@@ -263,7 +264,7 @@ impl Opener {
         Ok(match recognise::look(&vault).await? {
             Held::Lmdb => lmdb::alone_in(vault).await?,
             Held::Sets => sets::of_vault(self, vault, policy),
-            Held::Cluster => cluster::of_vault(vault),
+            Held::Cluster => kept::of_vault(vault),
             // A vault that holds nothing answers as an empty one of files does.
             Held::Sqlite | Held::Nothing => sqlite::of_vault(self, vault, upkeep),
         })

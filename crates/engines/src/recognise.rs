@@ -5,9 +5,10 @@
 
 use futures::TryStreamExt as _;
 use seawall_core::Failure;
+use seawall_postgres::physical::kept;
 use seawall_vault::{ObjectKey, Prefix, Scheme, Vault};
 
-use crate::{cluster, lmdb, proofs, sets, sqlite};
+use crate::{lmdb, proofs, sets, sqlite};
 
 /// The number of objects that are looked at: one page of a listing. It finds a vault's own objects unless more foreign
 /// objects than this come before them.
@@ -38,7 +39,7 @@ pub(crate) fn recognise<'a>(scheme: Scheme, keys: impl IntoIterator<Item = &'a O
         }
         if sets::is_name(key) {
             held = Held::Sets;
-        } else if held != Held::Sets && cluster::is_name(key) {
+        } else if held != Held::Sets && kept::is_name(key) {
             held = Held::Cluster;
         } else if held == Held::Nothing && sqlite::is_name(scheme, key) {
             held = Held::Sqlite;

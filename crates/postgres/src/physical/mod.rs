@@ -6,5 +6,6 @@
 
 pub mod base;
 pub mod history;
+pub mod kept;
 pub mod receive;
 pub mod recover;

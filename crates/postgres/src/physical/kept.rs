@@ -8,17 +8,18 @@ use seawall_core::{
     Clock, Contents, Description, Digests, Engine, Failure, Files, History, Kind, Maintain, Phase, Pins, Progress,
     Protect, Status, SystemClock, Timeline, Verification, When,
 };
-use seawall_postgres::physical::base::in_bases;
-use seawall_postgres::physical::history;
 use seawall_vault::{ObjectKey, Vault};
 
+use super::base::in_bases;
+use super::history;
+
 /// Whether an object belongs to a cluster whose vault this is.
-pub(crate) fn is_name(key: &ObjectKey) -> bool {
+pub fn is_name(key: &ObjectKey) -> bool {
     matches!(in_bases(key.as_str()), Some(("", ..))) || is_of_log(key)
 }
 
 /// The cluster of a vault.
-pub(crate) fn of_vault(vault: Vault) -> Arc<dyn Engine> {
+pub fn of_vault(vault: Vault) -> Arc<dyn Engine> {
     Arc::new(Cluster { vault, clock: Arc::new(SystemClock) })
 }
 
