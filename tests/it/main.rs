@@ -23,6 +23,7 @@ mod cli_reload;
 mod cli_restore;
 mod cli_stop;
 mod compare;
+mod continuous;
 mod corruption;
 mod doctor;
 mod drop_in;

@@ -69,7 +69,7 @@ pub use digest::Digest;
 pub use engine::{Destination, ProveOptions, Prover, ServerEngine, Source};
 pub use error::Error;
 pub use layout::{InSets, SetId, in_sets, is_link, is_of_sets};
-pub use maintain::{MaintenancePass, maintain};
+pub use maintain::{MaintenancePass, deleted_from, maintain};
 pub use manifest::{
     Artefact, Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals, read_document, write_document,
 };

@@ -178,9 +178,9 @@ async fn delete_retired(
     Ok(())
 }
 
-/// From when on a set may be deleted that was retired at `at`, and whose last object was written at `written`: a grace after
-/// the retirement, and not while the store keeps its objects locked.
-fn deleted_from(at: Moment, written: Moment, lock: Duration, grace: Duration) -> Moment {
+/// From when on a set or a base may be deleted that was retired at `at`, and whose last object was written at `written`: a grace
+/// after the retirement, and not while the store keeps its objects locked.
+pub fn deleted_from(at: Moment, written: Moment, lock: Duration, grace: Duration) -> Moment {
     let unlocked = if lock.is_zero() { at } else { written.after(lock) };
     at.max(unlocked).after(grace)
 }

@@ -128,11 +128,7 @@ pub(crate) fn read(
 ) -> Result<ServerConfig, Location> {
     let missing = fields.missing("schedule");
     let At { line, value } = fields.text("schedule")?.ok_or(missing)?;
-    let schedule = Schedule::parse(&value, name).map_err(|cause| {
-        let expected = "takes a cron expression, such as \"0 3 * * *\", with a time zone behind it if it isn't UTC";
-        Problem::Value { key: "schedule".into(), expected: expected.into(), found: format!("\"{value}\": {cause}") }
-            .at(line)
-    })?;
+    let schedule = schedule("schedule", &value, name).map_err(|problem| problem.at(line))?;
     let mut backup = fields.section("backup")?;
     let common = common(backup.as_mut(), url.is_whole())?;
     let source = match url {
@@ -151,19 +147,33 @@ pub(crate) fn read(
     Ok(ServerConfig { source, schedule, retention: sets::policy(&upkeep.retention) })
 }
 
+/// Reads a schedule.
+pub(crate) fn schedule(key: &str, text: &str, name: &str) -> Result<Schedule, Problem> {
+    Schedule::parse(text, name).map_err(|cause| {
+        let expected = "takes a cron expression, such as \"0 3 * * *\", with a time zone behind it if it isn't UTC";
+        Problem::Value { key: key.into(), expected: expected.into(), found: format!("\"{text}\": {cause}") }
+    })
+}
+
+/// Reads how much of the machine may be used.
+pub(crate) fn limits(backup: &mut Fields, limits: &mut Limits) -> Result<(), Location> {
+    if let Some(at) = backup.parsed("jobs", "a whole number from 1 to 64", |text| {
+        text.parse().ok().filter(|jobs| (1..=64).contains(jobs))
+    })? {
+        limits.jobs = at.value;
+    }
+    if let Some(at) = backup.size("memory")? {
+        limits.memory = at.value;
+    }
+    Ok(())
+}
+
 /// The keys of `backup` that every engine has. `whole` says that the URL names a whole server.
 fn common(backup: Option<&mut Fields>, whole: bool) -> Result<Common, Location> {
     let mut common =
         Common { limits: Limits { jobs: 1, ..Limits::default() }, codec: Codec::default(), excluded: Vec::new() };
     let Some(backup) = backup else { return Ok(common) };
-    if let Some(at) = backup.parsed("jobs", "a whole number from 1 to 64", |text| {
-        text.parse().ok().filter(|jobs| (1..=64).contains(jobs))
-    })? {
-        common.limits.jobs = at.value;
-    }
-    if let Some(at) = backup.size("memory")? {
-        common.limits.memory = at.value;
-    }
+    limits(backup, &mut common.limits)?;
     let codec = |text: &str| text.parse::<Codec>().ok();
     if let Some(at) =
         backup.parsed("compression", "zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none", codec)?

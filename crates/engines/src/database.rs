@@ -11,6 +11,7 @@ use seawall_vault::{Environment, VaultUrl};
 
 use crate::alarms::{Judged, Limits, Place};
 use crate::backups::{self, ServerConfig};
+use crate::clusters::{self, ClusterConfig};
 use crate::encryption::{self, Encryption};
 use crate::hooks::{About, Hooks};
 use crate::lmdb::{self, LmdbConfig};
@@ -57,6 +58,8 @@ pub enum EngineConfig {
     Lmdb(Arc<LmdbConfig>),
     /// A database of a server, or a whole server.
     Server(Arc<ServerConfig>),
+    /// A PostgreSQL cluster that is protected continuously.
+    Cluster(Arc<ClusterConfig>),
 }
 
 /// The name of a source. No two databases of a process have the same source.
@@ -167,6 +170,7 @@ impl DatabaseConfig {
             EngineConfig::Sqlite(sqlite) => SourceName::Path(sqlite.path.clone()),
             EngineConfig::Lmdb(lmdb) => SourceName::Path(lmdb.path.clone()),
             EngineConfig::Server(server) => SourceName::Url(server.source.url()),
+            EngineConfig::Cluster(cluster) => SourceName::Url(cluster.target.to_string()),
         }
     }
 
@@ -175,7 +179,7 @@ impl DatabaseConfig {
         match &self.engine {
             EngineConfig::Sqlite(sqlite) => Some(&sqlite.path),
             EngineConfig::Lmdb(lmdb) => Some(&lmdb.path),
-            EngineConfig::Server(_) => None,
+            EngineConfig::Server(_) | EngineConfig::Cluster(_) => None,
         }
     }
 
@@ -184,7 +188,7 @@ impl DatabaseConfig {
         match &self.engine {
             EngineConfig::Sqlite(sqlite) => Some(sqlite.path.clone()),
             EngineConfig::Lmdb(lmdb) => Some(lmdb.data_file()),
-            EngineConfig::Server(_) => None,
+            EngineConfig::Server(_) | EngineConfig::Cluster(_) => None,
         }
     }
 
@@ -193,7 +197,7 @@ impl DatabaseConfig {
         match &self.engine {
             EngineConfig::Sqlite(sqlite) => Some(sqlite.state_dir().join("keys")),
             EngineConfig::Lmdb(lmdb) => Some(lmdb.keys()),
-            EngineConfig::Server(_) => encryption::keys_of(&self.vault, environment),
+            EngineConfig::Server(_) | EngineConfig::Cluster(_) => encryption::keys_of(&self.vault, environment),
         }
     }
 
@@ -202,7 +206,9 @@ impl DatabaseConfig {
         match &self.engine {
             EngineConfig::Sqlite(sqlite) => Place::in_folder(sqlite.state_dir()),
             EngineConfig::Lmdb(lmdb) => lmdb.place_here(),
-            EngineConfig::Server(_) => Place { state: None, silence: encryption::silence_of(&self.vault, environment) },
+            EngineConfig::Server(_) | EngineConfig::Cluster(_) => {
+                Place { state: None, silence: encryption::silence_of(&self.vault, environment) }
+            }
         }
     }
 
@@ -220,6 +226,7 @@ impl DatabaseConfig {
     pub fn server_jobs(&self) -> Option<usize> {
         match &self.engine {
             EngineConfig::Server(server) => Some(server.source.limits().jobs),
+            EngineConfig::Cluster(cluster) => Some(cluster.limits.jobs),
             EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
         }
     }
@@ -229,7 +236,7 @@ impl DatabaseConfig {
     pub fn place(&self) -> String {
         match &self.engine {
             EngineConfig::Lmdb(_) => format!("{} {}__", self.vault, self.name),
-            EngineConfig::Sqlite(_) | EngineConfig::Server(_) => self.vault.to_string(),
+            EngineConfig::Sqlite(_) | EngineConfig::Server(_) | EngineConfig::Cluster(_) => self.vault.to_string(),
         }
     }
 
@@ -242,6 +249,8 @@ impl DatabaseConfig {
             // A backup compresses with as many threads as it has jobs. Backups of several servers share the largest
             // number.
             EngineConfig::Server(server) => Threads { own: 0, shared: 4 * server.source.limits().jobs },
+            // The log is compressed all the time, beside the bases.
+            EngineConfig::Cluster(cluster) => Threads { own: 1, shared: 4 * cluster.limits.jobs },
         }
     }
 
@@ -346,6 +355,7 @@ impl EngineConfig {
             Self::Sqlite(_) => "sqlite",
             Self::Lmdb(_) => "lmdb",
             Self::Server(server) => server.source.name(),
+            Self::Cluster(_) => seawall_postgres::NAMES.name,
         }
     }
 
@@ -379,9 +389,14 @@ impl EngineConfig {
             }
             Subject::Server(url) => {
                 let lmdb = fields.section("lmdb")?.is_some();
-                let config = backups::read(fields, url, name, here, &files.upkeep)?;
+                let engine = match fields.section("continuous")? {
+                    Some(section) => {
+                        Self::Cluster(Arc::new(clusters::read(fields, section, url, name, here, &files.upkeep)?))
+                    }
+                    None => Self::Server(Arc::new(backups::read(fields, url, name, here, &files.upkeep)?)),
+                };
                 backups::check(&files, common, said, lmdb).map_err(|problem| problem.at(line))?;
-                Self::Server(Arc::new(config))
+                engine
             }
         })
     }

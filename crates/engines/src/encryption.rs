@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use seawall_config::document::{Node, Value};
 use seawall_config::{Fields, Location, Problem, absolute};
 use seawall_core::{Failure, SystemClock};
+use seawall_postgres::physical::base::{InBases, in_bases};
 use seawall_vault::{
     Access, Digest, Environment, HostKeys, Identities, NoPrompt, ObjectKey, Prompt, Recipients, Sealing, VaultUrl,
 };
@@ -164,7 +165,16 @@ fn sealing(recipients: Option<Recipients>, identities: Identities, folder: Optio
 
 /// Which objects this host reads as long as they exist.
 fn is_lasting(key: &ObjectKey) -> bool {
-    seawall_archive::is_link(key) || seawall_archive::log::is_lasting(key) || seawall_sqlite::is_record(key)
+    seawall_archive::is_link(key)
+        || seawall_archive::log::is_lasting(key)
+        || is_manifest(key)
+        || seawall_sqlite::is_record(key)
+}
+
+/// Whether an object is the manifest of a cluster's base: it names files and settings, and holds no content. Retention and the next base
+/// read it.
+fn is_manifest(key: &ObjectKey) -> bool {
+    matches!(in_bases(key.as_str()), Some((_, _, InBases::Manifest(_))))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use seawall_archive::Scheduled;
 use seawall_core::{Engine, Failure, Kind, Status, SystemClock};
+use seawall_postgres::physical::continuous::Continuous;
 use seawall_postgres::physical::kept;
 use seawall_sqlite::{
     Admission, Handles, LtxObject, Turns, Upkeep, Watcher, databases_below, default_state_dir, ltx_objects, read_state,
@@ -19,7 +20,7 @@ use crate::encryption::{Encryption, Owner, keys_of};
 use crate::keep::Keep;
 use crate::recognise::{self, Held};
 use crate::several::{self, SeveralEngine};
-use crate::{backups, lmdb, sets, sqlite};
+use crate::{backups, clusters, lmdb, sets, sqlite};
 
 /// Opens engines for one process.
 #[derive(Debug)]
@@ -171,6 +172,7 @@ impl Opener {
             EngineConfig::Sqlite(config) => sqlite::open(self, vault.clone(), config.options(database, self.jobs)),
             EngineConfig::Lmdb(config) => lmdb::open(self, vault.clone(), database, config),
             EngineConfig::Server(config) => Arc::new(backups::open(self, vault.clone(), database, config)),
+            EngineConfig::Cluster(config) => Arc::new(clusters::open(self, vault.clone(), database, config)),
         };
         let engine: Arc<dyn Engine> = match database.beside.is_empty() {
             true => engine,
@@ -190,7 +192,20 @@ impl Opener {
     pub async fn server(&self, database: &DatabaseConfig) -> Result<Option<Scheduled>, Failure> {
         Ok(match &database.engine {
             EngineConfig::Server(config) => Some(backups::open(self, self.vault_of(database).await?, database, config)),
-            EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
+            EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) | EngineConfig::Cluster(_) => None,
+        })
+    }
+
+    /// A cluster that is protected continuously, to make a base of now; `None` for any other database.
+    ///
+    /// # Errors
+    /// When its vault can't be opened.
+    pub async fn cluster(&self, database: &DatabaseConfig) -> Result<Option<Continuous>, Failure> {
+        Ok(match &database.engine {
+            EngineConfig::Cluster(config) => {
+                Some(clusters::open(self, self.vault_of(database).await?, database, config))
+            }
+            EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) | EngineConfig::Server(_) => None,
         })
     }
 
@@ -203,7 +218,7 @@ impl Opener {
         let status = match &database.engine {
             EngineConfig::Sqlite(config) => read_state_dir(&config.state_dir()),
             EngineConfig::Lmdb(config) => lmdb::recorded(config),
-            EngineConfig::Server(_) => self.database(database).await?.status().await,
+            EngineConfig::Server(_) | EngineConfig::Cluster(_) => self.database(database).await?.status().await,
         }?;
         let vaults = if status.vaults.is_empty() { several::recorded(self, database) } else { status.vaults };
         Ok(Status { vaults, ..status })
@@ -220,6 +235,7 @@ impl Opener {
             EngineConfig::Sqlite(config) => sqlite::of_vault(self, vault, keep.upkeep(&config.upkeep)),
             EngineConfig::Lmdb(_) => lmdb::of_vault(vault, database.name.clone()),
             EngineConfig::Server(config) => sets::of_vault(self, vault, Some(keep.policy(&config.retention))),
+            EngineConfig::Cluster(config) => kept::of_vault(vault, Some(keep.policy(&config.retention))),
         })
     }
 
@@ -264,7 +280,7 @@ impl Opener {
         Ok(match recognise::look(&vault).await? {
             Held::Lmdb => lmdb::alone_in(vault).await?,
             Held::Sets => sets::of_vault(self, vault, policy),
-            Held::Cluster => kept::of_vault(vault),
+            Held::Cluster => kept::of_vault(vault, policy),
             // A vault that holds nothing answers as an empty one of files does.
             Held::Sqlite | Held::Nothing => sqlite::of_vault(self, vault, upkeep),
         })

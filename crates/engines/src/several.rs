@@ -57,7 +57,7 @@ pub(crate) async fn open(opener: &Opener, database: &DatabaseConfig, policy: Pol
     let places = all.into_iter().zip(stores).map(place).collect();
     let judge = match &database.engine {
         EngineConfig::Sqlite(_) => Some(seawall_sqlite::judge()),
-        EngineConfig::Lmdb(_) | EngineConfig::Server(_) => None,
+        EngineConfig::Lmdb(_) | EngineConfig::Server(_) | EngineConfig::Cluster(_) => None,
     };
     let settings = Settings { record: record(opener, database), notes: protects, clock: Arc::new(SystemClock), judge };
     SeveralStore::vault(places, policy, settings)
@@ -67,7 +67,7 @@ pub(crate) async fn open(opener: &Opener, database: &DatabaseConfig, policy: Pol
 fn named_as(engine: &EngineConfig, outside: Scheme, inside: Scheme, store: Arc<dyn Store>) -> Arc<dyn Store> {
     match engine {
         EngineConfig::Sqlite(_) => RenamedStore::over(store, seawall_sqlite::renames(outside, inside), outside),
-        EngineConfig::Lmdb(_) | EngineConfig::Server(_) => store,
+        EngineConfig::Lmdb(_) | EngineConfig::Server(_) | EngineConfig::Cluster(_) => store,
     }
 }
 
@@ -75,7 +75,7 @@ fn named_as(engine: &EngineConfig, outside: Scheme, inside: Scheme, store: Arc<d
 pub(crate) fn record(opener: &Opener, database: &DatabaseConfig) -> Option<PathBuf> {
     match &database.engine {
         EngineConfig::Sqlite(files) => Some(files.state_dir().join("vaults.json")),
-        EngineConfig::Lmdb(_) | EngineConfig::Server(_) => {
+        EngineConfig::Lmdb(_) | EngineConfig::Server(_) | EngineConfig::Cluster(_) => {
             opener.state.as_ref().map(|state| state.join(format!("{}.vaults.json", database.name)))
         }
     }
@@ -138,7 +138,7 @@ impl SeveralEngine {
                     sqlite::of_vault(opener, alone, Arc::new(upkeep))
                 }
                 EngineConfig::Server(_) => sets::of_vault(opener, alone, Some(sets::policy(&upkeep.retention))),
-                EngineConfig::Lmdb(_) => continue,
+                EngineConfig::Lmdb(_) | EngineConfig::Cluster(_) => continue,
             };
             own.push((url, engine));
         }

@@ -3,10 +3,12 @@
 use seawall_core::LastError;
 
 /// Errors with which captures go on, while the vault lacks something or another writer is in the way there.
-const UNSAFE: [&str; 9] = [
+const UNSAFE: [&str; 11] = [
     "archive.lost",
     "lmdb.lost",
     "lmdb.two-writers",
+    "postgres.damaged-pages",
+    "postgres.not-synchronous",
     "proof.beyond",
     "sqlite.lost",
     "sqlite.mixed",
@@ -23,6 +25,9 @@ const CLOCK: &str = "sqlite.clock";
 
 /// The error of a chain of backups with a link that is missing or wrong.
 const CHAIN: &str = "archive.alarm";
+
+/// The error of a server that keeps its log for us without a bound.
+const UNBOUNDED: &str = "postgres.slot-unbounded";
 
 /// The error of a process that waits for another process's lease.
 const TURN: &str = "agent.lease-held";
@@ -45,6 +50,11 @@ pub(crate) fn is_of_clock(error: &LastError) -> bool {
 /// Whether the chain of backups is broken.
 pub(crate) fn breaks_chain(error: &LastError) -> bool {
     error.code == CHAIN
+}
+
+/// Whether a server's disk may be filled by the log that it keeps.
+pub(crate) fn fills_servers_disk(error: &LastError) -> bool {
+    error.code == UNBOUNDED
 }
 
 /// Whether another process protects the database in its turn.
@@ -82,7 +92,7 @@ mod tests {
     #[test]
     fn every_code_is_one_of_an_engine() {
         let documented = include_str!("../../../docs/errors.md");
-        for code in UNSAFE.iter().chain(&FULL).chain(&[CLOCK, CHAIN, TURN]) {
+        for code in UNSAFE.iter().chain(&FULL).chain(&[CLOCK, CHAIN, TURN, UNBOUNDED]) {
             assert!(documented.contains(&format!("`{code}`")), "{code}");
         }
     }

@@ -42,7 +42,7 @@ pub(super) async fn plan(look: &Look, member: &Seen, text: &str) -> Result<Plann
     let target = Target::of(member);
     let work = async {
         Ok(match &member.config.engine {
-            EngineConfig::Server(_) => {
+            EngineConfig::Server(_) | EngineConfig::Cluster(_) => {
                 let found = engine.history().contents(&when).await?;
                 (found.point, (found.objects, found.stored_bytes), Vec::new(), found.doubts)
             }

@@ -49,6 +49,8 @@ pub struct Held {
     pub bytes: u64,
     /// When the newest object was written, by the store's clock.
     pub written: Option<Moment>,
+    /// Retention deleted log before this position.
+    pub trimmed: Option<Lsn>,
 }
 
 /// What the log of a cluster holds.
@@ -106,6 +108,10 @@ impl Held {
             LogObject::Range { start, end, .. } => Some((start, Some(end))),
             LogObject::File(LogFile::History(_)) => {
                 self.has_history = true;
+                None
+            }
+            LogObject::Trimmed { end, .. } => {
+                self.trimmed = self.trimmed.max(Some(end));
                 None
             }
             LogObject::File(LogFile::Partial(_) | LogFile::Backup(..)) | LogObject::Hole { .. } => None,

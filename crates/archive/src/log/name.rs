@@ -295,6 +295,13 @@ pub enum LogObject {
         /// The position after its last byte.
         end: Lsn,
     },
+    /// The record that retention deleted log before a position.
+    Trimmed {
+        /// Its timeline.
+        timeline: TimelineId,
+        /// The position.
+        end: Lsn,
+    },
 }
 
 impl LogObject {
@@ -302,9 +309,10 @@ impl LogObject {
     pub fn timeline(self) -> TimelineId {
         match self {
             Self::File(LogFile::Segment(name) | LogFile::Partial(name) | LogFile::Backup(name, _)) => name.timeline,
-            Self::File(LogFile::History(timeline)) | Self::Range { timeline, .. } | Self::Hole { timeline, .. } => {
-                timeline
-            }
+            Self::File(LogFile::History(timeline))
+            | Self::Range { timeline, .. }
+            | Self::Hole { timeline, .. }
+            | Self::Trimmed { timeline, .. } => timeline,
         }
     }
 
@@ -317,6 +325,7 @@ impl LogObject {
             Self::File(file) => format!("{timeline}/{file}.zst"),
             Self::Range { start, end, .. } => format!("{timeline}/{}-{}.zst", start.in_name(), end.in_name()),
             Self::Hole { start, end, .. } => format!("{timeline}/{}-{}.hole", start.in_name(), end.in_name()),
+            Self::Trimmed { end, .. } => format!("{timeline}/{}.trimmed", end.in_name()),
         };
         Ok(ObjectKey::new(format!("{PHYSICAL}{system}/log/{below}"))?)
     }
@@ -328,9 +337,13 @@ impl LogObject {
         };
         let timeline = hex32(folder).and_then(TimelineId::new)?;
         let found = match file.strip_suffix(".zst") {
-            None => match file.strip_suffix(".hole").and_then(|name| name.split_once('-')) {
-                Some((start, end)) => Self::Hole { timeline, start: hex64(start)?, end: hex64(end)? },
-                None => Self::File(file.parse().ok().filter(|file| matches!(file, LogFile::Backup(..)))?),
+            None => match file.rsplit_once('.')? {
+                (name, "hole") => {
+                    let (start, end) = name.split_once('-')?;
+                    Self::Hole { timeline, start: hex64(start)?, end: hex64(end)? }
+                }
+                (name, "trimmed") => Self::Trimmed { timeline, end: hex64(name)? },
+                _ => Self::File(file.parse().ok().filter(|file| matches!(file, LogFile::Backup(..)))?),
             },
             Some(name) => match name.split_once('-') {
                 Some((start, end)) => Self::Range { timeline, start: hex64(start)?, end: hex64(end)? },
@@ -393,7 +406,11 @@ pub fn is_of_log(key: &ObjectKey) -> bool {
 
 /// Whether a host reads the object of this name as long as it exists: it holds no content of a database.
 pub fn is_lasting(key: &ObjectKey) -> bool {
-    key.as_str() == CLUSTER || matches!(LogObject::parse(key), Some((_, LogObject::File(LogFile::History(_)))))
+    key.as_str() == CLUSTER
+        || matches!(
+            LogObject::parse(key),
+            Some((_, LogObject::File(LogFile::History(_)) | LogObject::Hole { .. } | LogObject::Trimmed { .. }))
+        )
 }
 
 #[cfg(test)]
@@ -477,6 +494,7 @@ mod tests {
                 LogObject::Hole { timeline: two, start: Lsn(0x300_0000), end: Lsn(0x500_0000) },
                 "00000002/0000000003000000-0000000005000000.hole",
             ),
+            (LogObject::Trimmed { timeline: two, end: Lsn(0x500_0000) }, "00000002/0000000005000000.trimmed"),
         ] {
             let key = object.key(SYSTEM).expect("a key");
             assert_eq!(key.as_str(), format!("physical/{SYSTEM}/log/{below}"));
@@ -489,6 +507,7 @@ mod tests {
             "00000002/00000002.history",
             "00000002/0000000003000000-0000000003000000.zst",
             "00000002/0000000003000000.zst",
+            "00000002/0000000003000000-0000000005000000.trimmed",
             "000000020000000000000003.zst",
             "00000000.history",
         ] {

@@ -123,6 +123,33 @@ impl Log {
         }
     }
 
+    /// Deletes objects of a timeline that no base needs, which end before `end`, after a record that says so: what is missing then is
+    /// no hole. Older records of the same timeline go.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn trim(
+        &self,
+        timeline: TimelineId,
+        end: Lsn,
+        keys: &[ObjectKey],
+        older: Option<Lsn>,
+    ) -> Result<(), LogError> {
+        let record = |end| LogObject::Trimmed { timeline, end }.key(self.cluster.system);
+        let what = Bytes::from_static(b"{\"format\":1,\"what\":\"retention deleted log before this position\"}\n");
+        match self.vault.create(&record(end)?, what, None).await {
+            Ok(_) | Err(seawall_vault::Error::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for some in keys.chunks(1000) {
+            self.vault.delete(some).await?;
+        }
+        match older.filter(|older| *older < end) {
+            Some(older) => Ok(self.vault.delete(&[record(older)?]).await?),
+            None => Ok(()),
+        }
+    }
+
     /// Stores a history file, or what a base backup notes of itself, as it is.
     ///
     /// # Errors

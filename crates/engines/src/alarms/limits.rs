@@ -7,7 +7,7 @@ use seawall_config::{Fields, Location};
 use seawall_core::{Severity, parse_duration};
 
 /// Every alarm, with its key in a configuration.
-pub const CODES: [&str; 19] = [
+pub const CODES: [&str; 20] = [
     "alarm.backup-overdue",
     "alarm.chain",
     "alarm.clock",
@@ -22,6 +22,7 @@ pub const CODES: [&str; 19] = [
     "alarm.proof-age",
     "alarm.proof-failed",
     "alarm.retention",
+    "alarm.slot-unbounded",
     "alarm.stopped",
     "alarm.unsafe",
     "alarm.vault-behind",

@@ -157,6 +157,10 @@ fn of_error(status: &Status) -> Option<Alarm> {
     if !goes_on {
         return None;
     }
+    if trouble::fills_servers_disk(error) {
+        let what = "the server's disk could fill while the vault is away";
+        return Some(of(error, "alarm.slot-unbounded", Severity::Warning, what));
+    }
     if trouble::leaves_unsafe(error) {
         let what = "protection goes on, and the vault isn't what it should be";
         return Some(of(error, "alarm.unsafe", Severity::Critical, what));

@@ -87,6 +87,11 @@ fn what_each_status_means() {
         (Status { lag_ms: 5 * MINUTE + 1, ..at(Waiting) }, &plain, None),
         (Status { error: error("vault.vanished", 1), ..at(Protecting) }, &plain, Some(("alarm.unsafe", Critical))),
         (Status { error: error("vault.unavailable", 1), ..at(Protecting) }, &plain, Some(("alarm.error", Warning))),
+        (
+            Status { error: error("postgres.slot-unbounded", 1), ..at(Protecting) },
+            &plain,
+            Some(("alarm.slot-unbounded", Warning)),
+        ),
         (Status { error: error("sqlite.disk-full", 1), ..at(Protecting) }, &plain, Some(("alarm.disk", Critical))),
         (Status { error: error("sqlite.clock", 1), ..at(Protecting) }, &plain, Some(("alarm.clock", Warning))),
         (Status { upkeep: error("vault.denied", 2), ..at(Protecting) }, &plain, None),

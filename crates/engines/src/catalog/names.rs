@@ -85,7 +85,7 @@ pub(super) fn named(scheme: Scheme, key: &str) -> Option<Named<'_>> {
             root,
             match object {
                 InBases::Manifest(id) => Fact::Base(id),
-                InBases::Content(id) => Fact::BaseContent(id),
+                InBases::Content(id) | InBases::Retired(id) => Fact::BaseContent(id),
             },
         );
     }

@@ -104,6 +104,15 @@ impl Connection {
         bytes.and_then(SegmentSize::new).ok_or_else(|| self.confused("a size of segments that is none"))
     }
 
+    /// The value of a setting; `None` if the server has none of this name.
+    pub(crate) async fn setting(&mut self, name: &'static str) -> Result<Option<String>, Error> {
+        match self.one(&format!("SHOW {name}")).await {
+            Ok(row) => Ok(Some(row.text(0).to_owned())),
+            Err(error) if error.sqlstate() == Some("42704") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The history file of a timeline, as the server wrote it.
     pub(crate) async fn timeline_history(&mut self, timeline: TimelineId) -> Result<Vec<u8>, Error> {
         self.send_query(&format!("TIMELINE_HISTORY {}", timeline.number())).await?;

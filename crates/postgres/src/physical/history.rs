@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use seawall_archive::SetId;
-use seawall_archive::log::{Contents, Line, Log, LogFile, LogObject, SegmentName};
+use seawall_archive::log::{Contents, Line, Log, LogFile, LogObject, Lsn, SegmentName};
 use seawall_core::{Failure, Finding, Hole, LevelSummary, Moment, Point, Progress, Span, Timeline, Verification};
 use seawall_vault::Vault;
 
@@ -61,7 +61,8 @@ async fn all_of(vault: &Vault) -> Result<All, Error> {
 /// When the vault can't be listed, or the log's own documents can't be read.
 pub async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
     let All { held, unread, log } = all_of(vault).await?;
-    let (spans, holes, mut doubts) = join(&held);
+    let trimmed = log.as_ref().and_then(trimmed);
+    let (spans, holes, mut doubts) = join(&held, trimmed);
     doubts.extend(unread.iter().map(|(object, error)| format!("{object} can't be read: {error}")));
     let mut levels = Vec::new();
     if !held.is_empty() {
@@ -78,13 +79,61 @@ pub async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
     Ok(Timeline { spans, holes, levels, doubts, ..Timeline::default() })
 }
 
+/// The newest base of a vault that restores something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Newest {
+    /// Its name.
+    pub(super) id: SetId,
+    /// When its copy had ended.
+    pub(super) ended: Moment,
+    /// The end of the log that it needs.
+    pub(super) stop: Lsn,
+    /// Bytes of its files.
+    pub(super) bytes: u64,
+    /// The newest point that it restores.
+    pub(super) point: Point,
+    /// Whether the log goes on behind a hole, so that only another base restores what is newest.
+    pub(super) is_cut_off: bool,
+}
+
+/// The newest base and the newest point; `None` if the vault has no base that restores something.
+///
+/// # Errors
+/// When the vault can't be listed.
+pub(super) async fn newest(vault: &Vault) -> Result<Option<Newest>, Error> {
+    let All { held, log, .. } = all_of(vault).await?;
+    let newest = held.iter().rev().find_map(|held| Some((&held.manifest, held.reach?)));
+    Ok(newest.map(|(manifest, reach)| Newest {
+        id: manifest.id,
+        ended: manifest.ended,
+        stop: manifest.stop,
+        bytes: manifest.totals.bytes,
+        point: Point { position: reach.lsn.to_string(), moment: reach.until.max(manifest.ended) },
+        is_cut_off: log.is_some_and(|log| is_cut_off(&log, reach)),
+    }))
+}
+
+/// Whether the newest timeline has log behind what a base reaches.
+fn is_cut_off(log: &Contents, reach: Reach) -> bool {
+    let newest = log.timelines.iter().rev().find(|(_, held)| !held.spans.is_empty());
+    newest.is_some_and(|(timeline, held)| {
+        let end = held.spans.last().map(|span| span.end);
+        timeline.number() != reach.timeline || end.is_some_and(|end| end > reach.lsn)
+    })
+}
+
 fn bytes_of_bases(held: &[Held]) -> u64 {
     let parts = |manifest: &BaseManifest| manifest.index.iter().map(|part| part.sealed.bytes).sum::<u64>();
     held.iter().map(|held| held.manifest.totals.stored + parts(&held.manifest)).sum()
 }
 
-/// Spans, the holes between them, and what can't be restored. Pure.
-fn join(held: &[Held]) -> (Vec<Span>, Vec<Hole>, Vec<String>) {
+/// The position before which retention deleted log.
+fn trimmed(log: &Contents) -> Option<Lsn> {
+    log.timelines.values().filter_map(|held| held.trimmed).max()
+}
+
+/// Spans, the holes between them, and what can't be restored. What retention deleted is no hole. Pure.
+fn join(held: &[Held], trimmed: Option<Lsn>) -> (Vec<Span>, Vec<Hole>, Vec<String>) {
     let (mut spans, mut holes, mut doubts): (Vec<(Span, Reach)>, Vec<Hole>, Vec<String>) = Default::default();
     for Held { manifest, reach } in held {
         let Some(reach) = *reach else {
@@ -103,7 +152,9 @@ fn join(held: &[Held]) -> (Vec<Span>, Vec<Hole>, Vec<String>) {
                 span.to.moment = span.to.moment.max(to.moment);
             }
             last => {
-                if let Some((span, _)) = last {
+                if let Some((span, its)) = last
+                    && trimmed.is_none_or(|trimmed| its.lsn >= trimmed)
+                {
                     let reason = format!(
                         "the log goes to {} without a hole, and on with the base {}",
                         span.to.position, manifest.id
@@ -123,7 +174,7 @@ fn join(held: &[Held]) -> (Vec<Span>, Vec<Hole>, Vec<String>) {
 /// # Errors
 /// When the vault can't be reached. What is wrong with an object is a finding.
 pub async fn verify(vault: &Vault, now: Moment, progress: Arc<dyn Progress>) -> Result<Verification, Error> {
-    let All { held, unread, .. } = all_of(vault).await?;
+    let All { held, unread, log } = all_of(vault).await?;
     let mut verification =
         Verification { at: now, newest: None, objects: 0, bytes: 0, findings: Vec::new(), doubts: Vec::new() };
     for (object, error) in unread {
@@ -169,7 +220,7 @@ pub async fn verify(vault: &Vault, now: Moment, progress: Arc<dyn Progress>) -> 
     }
     progress.finish();
     verify_log(vault, &mut verification, &progress).await?;
-    let (spans, _, doubts) = join(&held);
+    let (spans, _, doubts) = join(&held, log.as_ref().and_then(trimmed));
     verification.doubts = doubts;
     // A damaged segment may be anywhere: then only what is sound as a whole is told to be.
     let newest_is_sound =
@@ -213,7 +264,7 @@ async fn verify_log(vault: &Vault, verification: &mut Verification, progress: &A
         let file = match object {
             LogObject::File(LogFile::Segment(name)) => name,
             LogObject::Range { timeline, start, .. } => SegmentName::of(timeline, start, cluster.segment_size),
-            LogObject::File(_) | LogObject::Hole { .. } => continue,
+            LogObject::File(_) | LogObject::Hole { .. } | LogObject::Trimmed { .. } => continue,
         };
         // The ranges of a segment are read together.
         if last.replace(file) == Some(file) {
@@ -244,8 +295,6 @@ fn tolerated(error: Error) -> Result<(&'static str, String), Error> {
 
 #[cfg(test)]
 mod tests {
-    use seawall_archive::log::Lsn;
-
     use super::super::base::manifest::tests::sample;
     use super::*;
 
@@ -265,7 +314,7 @@ mod tests {
             held(400, 4000, Some((5000, 500))),
             held(600, 6000, None),
         ];
-        let (spans, holes, doubts) = join(&all);
+        let (spans, holes, doubts) = join(&all, None);
         let told: Vec<(String, String, u64)> =
             spans.iter().map(|span| (span.from.position.clone(), span.to.position.clone(), span.points)).collect();
         let id = |nth: usize| all[nth].manifest.id.to_string();
@@ -273,6 +322,10 @@ mod tests {
         assert_eq!((holes.len(), &holes[0].to.position), (1, &id(2)));
         assert!(doubts.len() == 1 && doubts[0].contains(&id(3)), "{doubts:?}");
         assert_eq!(objects(&all[0].manifest).count(), 4);
-        assert_eq!(join(&[]), (Vec::new(), Vec::new(), Vec::new()));
+        assert_eq!(join(&[], None), (Vec::new(), Vec::new(), Vec::new()));
+        // What retention deleted is told by what is left.
+        for (trimmed, expected) in [(3000, 1), (3001, 0)] {
+            assert_eq!(join(&all, Some(Lsn::new(trimmed))).1.len(), expected, "{trimmed}");
+        }
     }
 }

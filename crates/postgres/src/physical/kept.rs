@@ -1,36 +1,59 @@
-//! A PostgreSQL cluster's files and log in a vault alone, as an engine.
+//! What a vault keeps of a PostgreSQL cluster, its files and its log, as an engine: every operation that needs no server.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use seawall_archive::log::is_of_log;
+use seawall_archive::{MaintenancePass, RetentionPolicy, SetId, pin, pins};
 use seawall_core::{
-    Clock, Contents, Description, Digests, Engine, Failure, Files, History, Kind, Maintain, Phase, Pins, Progress,
-    Protect, Status, SystemClock, Timeline, Verification, When,
+    Clock, Contents, Description, Digests, Engine, Failure, Files, History, Kind, Maintain, Maintained, Phase, Pins,
+    Progress, Protect, Status, SystemClock, Timeline, Verification, When,
 };
 use seawall_vault::{ObjectKey, Vault};
 
-use super::base::in_bases;
-use super::history;
+use super::base::{self, in_bases};
+use super::{history, maintain};
+use crate::Error;
 
 /// Whether an object belongs to a cluster whose vault this is.
 pub fn is_name(key: &ObjectKey) -> bool {
     matches!(in_bases(key.as_str()), Some(("", ..))) || is_of_log(key)
 }
 
-/// The cluster of a vault.
-pub fn of_vault(vault: Vault) -> Arc<dyn Engine> {
-    Arc::new(Cluster { vault, clock: Arc::new(SystemClock) })
+/// The cluster of a vault. Without a policy nothing may be deleted.
+pub fn of_vault(vault: Vault, policy: Option<RetentionPolicy>) -> Arc<dyn Engine> {
+    Arc::new(Kept::new(vault, policy, Arc::new(SystemClock)))
 }
 
 /// A cluster's vault.
-struct Cluster {
+pub(super) struct Kept {
     vault: Vault,
+    policy: Option<RetentionPolicy>,
     clock: Arc<dyn Clock>,
 }
 
+impl Kept {
+    /// What `vault` keeps.
+    pub(super) fn new(vault: Vault, policy: Option<RetentionPolicy>, clock: Arc<dyn Clock>) -> Self {
+        Self { vault, policy, clock }
+    }
+
+    /// The vault.
+    pub(super) fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    /// Gives bases up, and deletes bases and log that are due.
+    pub(super) async fn upkeep(&self, dry_run: bool) -> Result<MaintenancePass, Error> {
+        match &self.policy {
+            Some(policy) => maintain::maintain(&self.vault, policy, self.clock.now(), dry_run).await,
+            None => Ok(MaintenancePass::default()),
+        }
+    }
+}
+
 #[async_trait]
-impl Engine for Cluster {
+impl Engine for Kept {
     fn describe(&self) -> Description {
         let vault = self.vault.url().to_owned();
         Description { name: vault.clone(), engine: "postgres", source: None, vault }
@@ -60,9 +83,10 @@ impl Engine for Cluster {
 }
 
 #[async_trait]
-impl History for Cluster {
+impl History for Kept {
     async fn timeline(&self) -> Result<Timeline, Failure> {
-        Ok(history::timeline(&self.vault).await?)
+        let pins = pins(&self.vault).await?.iter().map(ToString::to_string).collect();
+        Ok(Timeline { pins, ..history::timeline(&self.vault).await? })
     }
 
     async fn contents(&self, _when: &When) -> Result<Contents, Failure> {
@@ -80,10 +104,59 @@ impl History for Cluster {
     }
 
     fn maintenance(&self) -> Option<&dyn Maintain> {
-        None
+        Some(self)
     }
 
     fn pins(&self) -> Option<&dyn Pins> {
-        None
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Maintain for Kept {
+    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
+        let MaintenancePass { done, denied, sealed, .. } = self.upkeep(dry_run).await?;
+        if sealed > 0 {
+            let next = "name the owner's key with --identity";
+            tracing::warn!(
+                bases = sealed,
+                next,
+                "no key at hand opens the manifests of some bases: nothing is deleted"
+            );
+        }
+        if let Some(failure) = denied.map(|cause| may_not_delete(&self.vault, cause)) {
+            tracing::warn!(code = failure.code, next = %failure.next, "{failure}");
+        }
+        Ok(done)
+    }
+
+    /// Every base is complete.
+    async fn complete(&self) -> Result<Maintained, Failure> {
+        Ok(Maintained::default())
+    }
+}
+
+/// What is told when the credentials may not delete.
+pub(super) fn may_not_delete(vault: &Vault, cause: seawall_vault::Error) -> Failure {
+    seawall_archive::Error::MayNotDelete { vault: vault.url().to_owned(), cause }.into()
+}
+
+#[async_trait]
+impl Pins for Kept {
+    /// Pins a base. Only the moment at which it ended is pinned: the log behind it goes when its time has come.
+    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
+        let bases: Vec<SetId> = base::list(&self.vault).await?.into_iter().map(|base| base.id).collect();
+        let id = match when {
+            When::Latest => bases.last().copied(),
+            When::Position(position) => bases.iter().copied().find(|id| id.to_string() == *position),
+            When::Moment(_) => None,
+        };
+        let id = id.ok_or_else(|| {
+            let cause = "only a base can be pinned, and it has none of this name";
+            let next = "name a base as `seawall timeline` shows it; a later base is made with `seawall backup`";
+            Failure::new(Kind::Refused, "postgres.no-base", self.vault.url(), cause, next)
+        })?;
+        pin(&self.vault, id, pinned).await?;
+        Ok(id.to_string())
     }
 }

@@ -2,10 +2,16 @@
 //!
 //! A base is a copy of the data directory. Together with the log it restores every moment after its end. The parts meet
 //! only in the vault: `base` knows nothing of the log, `receive` takes the log into a vault and gives it back, and
-//! `recover` asks the log only how far it goes. `docs/formats.md` specifies the objects.
+//! `recover` asks the log only how far it goes. `history` looks at both, `retention` decides what of them may go and `maintain`
+//! carries it out. `examine` looks whether a server allows it. `kept` is a vault as an engine, and `continuous` a cluster that is protected all the time. `docs/formats.md`
+//! specifies the objects.
 
 pub mod base;
+pub mod continuous;
+pub mod examine;
 pub mod history;
 pub mod kept;
+mod maintain;
 pub mod receive;
 pub mod recover;
+mod retention;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use seawall_agent::BackupRequest;
+use seawall_agent::config::EngineConfig;
 use seawall_archive::server::{AsText, Dumped, Limits};
 use seawall_archive::{Manifest, Stages};
 use seawall_core::Failure;
@@ -81,6 +82,9 @@ fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Outpu
     let mut opener = edge.opener(runtime::working())?;
     if let Some(limit) = config.upload_limit {
         opener.limit_uploads(limit);
+    }
+    if matches!(database.engine, EngineConfig::Cluster(_)) {
+        return super::backup_cluster::by_name(database, &opener, jobs, progress);
     }
     let dumped = runtime::run_with(runtime::serving(jobs), async {
         let server = opener.server(database).await?.ok_or_else(|| no_server(name, &config.file))?;

@@ -1,14 +1,17 @@
 //! `seawall backup --physical`: the files of a PostgreSQL cluster, as the base of its log.
 
+use std::sync::Arc;
+
 use seawall_agent::base::{self, Damaged, Made};
-use seawall_agent::recover;
+use seawall_agent::config::DatabaseConfig;
+use seawall_agent::{Opener, recover};
 use seawall_archive::World;
-use seawall_core::Failure;
+use seawall_core::{Failure, Progress};
 use serde_json::{Value, json};
 
 use super::backup::limits;
 use crate::arguments::BackupArguments;
-use crate::edge::Edge;
+use crate::edge::{Edge, usage};
 use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::progress::progress;
@@ -30,6 +33,23 @@ pub(super) fn run(arguments: &BackupArguments, vault: &str, edge: &Edge, json: b
         Ok((vault.url().to_owned(), made, log))
     })?;
     Ok(output(&target.to_string(), &place, &made, log))
+}
+
+/// Makes a base of a cluster of the configuration, as that says.
+pub(super) fn by_name(
+    database: &DatabaseConfig,
+    opener: &Opener,
+    jobs: usize,
+    progress: Arc<dyn Progress>,
+) -> Result<Output, Failure> {
+    let (made, log) = runtime::run_with(runtime::serving(jobs), async {
+        let cluster = opener.cluster(database).await?;
+        let cluster = cluster.ok_or_else(|| usage("usage.server", &database.name, "it is no cluster", "correct it"))?;
+        let made = cluster.base(progress).await?;
+        let log = recover::lacks_log(cluster.vault(), &made.manifest).await?;
+        Ok((made, log))
+    })?;
+    Ok(output(&database.source().to_string(), &database.vault.to_string(), &made, log))
 }
 
 fn output(source: &str, place: &str, made: &Made, lacks_log: bool) -> Output {

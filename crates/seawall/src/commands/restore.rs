@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use seawall_agent::config::EngineConfig;
 use seawall_agent::{Opener, Operation, ask};
 use seawall_core::{Failure, Kind, RestoreRequest, Restored, Rewritten};
 use serde_json::json;
@@ -106,15 +107,16 @@ fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<
     }
 }
 
-/// Whether a vault holds nothing but the files and the log of a cluster. Only asked where a folder is named that can be made
-/// of them.
+/// Whether a source is a cluster that is protected continuously, or a vault that holds nothing but the files and the log of a
+/// cluster. A vault is only asked where a folder is named that can be made of them.
 fn holds_cluster(source: &Source, arguments: &RestoreArguments, opener: &Opener) -> Result<bool, Failure> {
     match source {
         Source::Vault(url) if arguments.output.is_some() && !arguments.follow => {
             // Connections end with the runtime that they were made in.
             runtime::run(opener.apart(1).holds_cluster(url))
         }
-        _ => Ok(false),
+        Source::Database(database) => Ok(matches!(database.engine, EngineConfig::Cluster(_))),
+        Source::Vault(_) => Ok(false),
     }
 }
 

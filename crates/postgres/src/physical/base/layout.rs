@@ -15,6 +15,8 @@ pub enum InBases {
     Manifest(SetId),
     /// A pack or a part of the index.
     Content(SetId),
+    /// The note that retention gave the base up.
+    Retired(SetId),
 }
 
 /// The folder of one base.
@@ -30,6 +32,11 @@ pub(crate) fn root() -> Result<Prefix, Error> {
 /// The manifest of a base.
 pub(crate) fn manifest(system: u64, id: SetId) -> Result<ObjectKey, Error> {
     key(format!("{ROOT}{system}/bases/{id}/manifest.json"))
+}
+
+/// The note that retention gave a base up.
+pub(crate) fn retired(system: u64, id: SetId) -> Result<ObjectKey, Error> {
+    key(format!("{ROOT}{system}/bases/{id}/retired.json"))
 }
 
 /// A pack of a base.
@@ -60,6 +67,7 @@ pub fn in_bases(key: &str) -> Option<(&str, u64, InBases)> {
     };
     match name {
         "manifest.json" => Some((root, system, InBases::Manifest(id))),
+        "retired.json" => Some((root, system, InBases::Retired(id))),
         name if is_numbered(name) => Some((root, system, InBases::Content(id))),
         _ => None,
     }
@@ -79,6 +87,7 @@ mod tests {
         let id: SetId = "20261121T100000123Z-9f3a6c11".parse().expect("a name");
         for (key, expected) in [
             (manifest(7, id), InBases::Manifest(id)),
+            (retired(7, id), InBases::Retired(id)),
             (pack(7, id, 12), InBases::Content(id)),
             (index(7, id, 0), InBases::Content(id)),
         ] {

@@ -21,7 +21,7 @@ pub(crate) mod manifest;
 mod pages;
 mod previous;
 mod read;
-mod rights;
+pub(super) mod rights;
 pub(crate) mod store;
 mod walk;
 mod write;
@@ -85,7 +85,7 @@ pub async fn back_up(
 ) -> Result<Made, Error> {
     let (began, clock) = (world.clock.now(), Instant::now());
     let budget = Budget::new(limits.memory, limits.jobs)?;
-    let target = if target.database.is_empty() { target.with_database(DATABASE) } else { target.clone() };
+    let target = named(target);
     let server = target.to_string();
     let mut session = Connection::open(&target).await?;
     rights::check(&mut session, &server).await?;
@@ -158,6 +158,15 @@ pub async fn back_up(
     let duration_ms = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
     let before = before.filter(|_| !manifest.uses.is_empty()).map(|before| before.id);
     Ok(Made { manifest, before, duration_ms })
+}
+
+/// A session of the database that the URL names, or of the one that every cluster has.
+pub(super) async fn connect(target: &Target) -> Result<Connection, Error> {
+    Connection::open(&named(target)).await
+}
+
+fn named(target: &Target) -> Target {
+    if target.database.is_empty() { target.with_database(DATABASE) } else { target.clone() }
 }
 
 /// Makes the vault this cluster's, or refuses that of another one.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use futures::TryStreamExt as _;
 use seawall_archive::{Codec, Decoder, Digest, SetId, read_document};
+use seawall_core::Moment;
 use seawall_vault::{ObjectKey, Vault};
 
 use super::index::{self, Extent, MOST_OF_PART};
@@ -24,20 +25,50 @@ pub struct Listed {
     pub system: u64,
 }
 
-/// The bases of a vault that have a manifest, oldest first.
+/// What a vault has of one base.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Objects {
+    /// Whether its manifest is there.
+    pub(crate) manifest: bool,
+    /// When retention gave it up, by the store's clock.
+    pub(crate) retired: Option<Moment>,
+    /// Its packs and the parts of its index, with their sizes.
+    pub(crate) content: Vec<(ObjectKey, u64)>,
+    /// When the store last wrote one of its objects.
+    pub(crate) written: Moment,
+}
+
+/// Everything that a vault has of bases, oldest first. Without `content`, packs and parts are left out.
+///
+/// # Errors
+/// When the vault can't be listed.
+pub(crate) async fn survey(vault: &Vault, content: bool) -> Result<BTreeMap<Listed, Objects>, Error> {
+    let mut entries = Box::pin(vault.entries(&layout::root()?, None));
+    let mut found: BTreeMap<Listed, Objects> = BTreeMap::new();
+    while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
+        let Some(("", system, object)) = in_bases(entry.key.as_str()) else { continue };
+        let (InBases::Manifest(id) | InBases::Content(id) | InBases::Retired(id)) = object;
+        if matches!(object, InBases::Content(_)) && !content {
+            continue;
+        }
+        let objects = found.entry(Listed { id, system }).or_default();
+        objects.written = objects.written.max(entry.written);
+        match object {
+            InBases::Manifest(_) => objects.manifest = true,
+            InBases::Retired(_) => objects.retired = Some(entry.written),
+            InBases::Content(_) => objects.content.push((entry.key, entry.size)),
+        }
+    }
+    Ok(found)
+}
+
+/// The bases of a vault that count, oldest first: each has a manifest, and retention didn't give it up.
 ///
 /// # Errors
 /// When the vault can't be listed.
 pub async fn list(vault: &Vault) -> Result<Vec<Listed>, Error> {
-    let mut entries = Box::pin(vault.entries(&layout::root()?, None));
-    let mut found = Vec::new();
-    while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
-        if let Some(("", system, InBases::Manifest(id))) = in_bases(entry.key.as_str()) {
-            found.push(Listed { id, system });
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
+    let all = survey(vault, false).await?.into_iter();
+    Ok(all.filter(|(_, objects)| objects.manifest && objects.retired.is_none()).map(|(base, _)| base).collect())
 }
 
 /// Reads the manifest of a base.

@@ -63,7 +63,8 @@ async fn read(run: &mut Run, previous: &mut Option<Previous>, folder: &str, file
     let statements = stream::unfold(plan, |mut plan| async move { plan.next().await.map(|pieces| (pieces, plan)) });
     let (readers, rules, encoders) = (Arc::clone(&run.readers), run.rules.clone(), run.encoders.clone());
     let works = statements.map(|pieces| read_and_work(Arc::clone(&readers), rules.clone(), encoders.clone(), pieces));
-    let mut works = std::pin::pin!(works.buffered(run.stretches));
+    // Boxed, because the compiler doesn't see that the stream may be sent, whatever the lifetimes in it.
+    let mut works = works.buffered(run.stretches).boxed();
     while let Some((pieces, done)) = works.try_next().await? {
         run.take(&pieces, &done).await?;
     }

@@ -4,10 +4,11 @@
 //! - `push`: a file that PostgreSQL archives, for `archive_command`.
 //! - `fetch`: a file that a recovery asks for, for `restore_command`.
 //! - `receiver`: the log as it is written, over the replication protocol. `decide` (from where?), `pace` (when is what
-//!   stored?) and `tail` (what came, and is it new?) are pure; `stream` carries them out.
+//!   stored?), `tail` (what came, and is it new?) and `marks` (until when is all of it stored?) are pure; `stream` carries them out.
 
 mod decide;
 mod fetch;
+mod marks;
 mod pace;
 mod page;
 mod push;
@@ -18,4 +19,5 @@ mod tail;
 pub use fetch::{Request, fetch};
 pub use page::{SegmentHeader, system_of};
 pub use push::{Pushed, push};
+pub(super) use receiver::settings;
 pub use receiver::{ReceiveOptions, Receiver, Standing};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_archive::log::{Cluster, History, Hole, Log, LogError, LogFile, Lsn, TimelineId};
-use seawall_core::{Backoff, Clock, Failure, Moment, Shutdown};
+use seawall_core::{Backoff, Clock, Failure, Kind, Moment, Shutdown};
 use seawall_vault::Vault;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -31,17 +31,19 @@ const REMOVED: &str = "58P01";
 const GIVEN_UP: &str = "55000";
 
 /// How the log is received.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiveOptions {
     /// The name of the slot.
     pub slot: String,
     /// The shortest time between two ranges.
     pub interval: Duration,
+    /// Whether the server's commits are to wait for the vault. Then each range is stored at once.
+    pub synchronous: bool,
 }
 
 impl Default for ReceiveOptions {
     fn default() -> Self {
-        Self { slot: "seawall".to_owned(), interval: Duration::from_secs(1) }
+        Self { slot: "seawall".to_owned(), interval: Duration::from_secs(1), synchronous: false }
     }
 }
 
@@ -60,6 +62,12 @@ pub struct Standing {
     pub server: Lsn,
     /// Why the last session ended, until the next one streams.
     pub failure: Option<Failure>,
+    /// When it ended.
+    pub failed_at: Option<Moment>,
+    /// What is wrong with the server's settings, although the log streams.
+    pub warning: Option<Failure>,
+    /// The newest hole that this receiver recorded.
+    pub hole: Option<Hole>,
 }
 
 /// Receives the log of one server.
@@ -121,6 +129,7 @@ impl Receiver {
             let learnt = memory.learn(error.sqlstate());
             let failure = Failure::from(error);
             if !(failure.kind.may_pass() || busy || learnt) {
+                self.standing.send_modify(|standing| standing.streaming = false);
                 return Err(failure);
             }
             if streamed {
@@ -128,9 +137,10 @@ impl Receiver {
             }
             let wait = backoff.failed();
             tracing::warn!(code = failure.code, cause = failure.cause, ?wait, "the log isn't received");
+            let now = self.clock.now();
             self.standing.send_modify(|standing| {
                 standing.streaming = false;
-                standing.failure = Some(failure);
+                (standing.failure, standing.failed_at) = (Some(failure), Some(now));
             });
             tokio::select! {
                 () = shutdown.graceful() => return Ok(()),
@@ -180,6 +190,8 @@ impl Receiver {
             None => self.histories(connection, &log, identity.timeline).await?,
         };
         let kept = self.bounded(self.slot(connection, identity.flushed, memory)).await?;
+        let warning = self.bounded(self.warning(connection)).await?;
+        self.standing.send_modify(|standing| standing.warning = warning);
         let facts = Facts {
             server,
             history: &history,
@@ -197,6 +209,7 @@ impl Receiver {
             let cause = "the server removed it before the vault had it".to_owned();
             let hole = Hole { timeline: start.timeline, start: from, end: to, at: self.clock.now(), cause };
             log.put_hole(&hole).await?;
+            self.standing.send_modify(|standing| standing.hole = Some(hole));
             tracing::error!(from = %from, to = %to, "a hole: the server removed this part of its log before the vault had it");
         }
         memory.removed = false;
@@ -248,6 +261,21 @@ impl Receiver {
         Ok(connection.slot(name).await?.and_then(|slot| slot.restart).unwrap_or(flushed))
     }
 
+    /// What the server's settings lack: a bound for the log that it keeps for the slot, and a server that waits for this receiver where
+    /// its commits should.
+    async fn warning(&self, connection: &mut Connection) -> Result<Option<Failure>, Error> {
+        let kept = connection.setting("max_slot_wal_keep_size").await?;
+        let waits_for = match self.options.synchronous {
+            true => connection.setting("synchronous_standby_names").await?,
+            false => None,
+        };
+        let warning = settings(self.options.synchronous, kept.as_deref(), waits_for.as_deref(), &self.server());
+        if let Some(failure) = &warning {
+            tracing::warn!(code = failure.code, next = failure.next, "{failure}");
+        }
+        Ok(warning)
+    }
+
     pub(super) async fn bounded<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         match timeout(PATIENCE, answer).await {
             Ok(answer) => answer,
@@ -279,5 +307,57 @@ impl Receiver {
     fn behind(&self, flushed: Lsn, ours: Lsn) -> Error {
         let cause = format!("its log ends at {flushed}, and the vault has it up to {ours}");
         Error::Log(LogError::Behind { server: self.server(), cause })
+    }
+}
+
+/// The name by which a server knows this receiver in `synchronous_standby_names`.
+const NAME: &str = "seawall";
+
+/// What is wrong with a server's settings. `kept` is its `max_slot_wal_keep_size`, and `waits_for` its
+/// `synchronous_standby_names`; `None` where it has no such setting. Pure.
+pub(in crate::physical) fn settings(
+    synchronous: bool,
+    kept: Option<&str>,
+    waits_for: Option<&str>,
+    server: &str,
+) -> Option<Failure> {
+    let told = |code, cause: &str, next: &str| Some(Failure::new(Kind::Refused, code, server, cause, next));
+    let names = |list: &str| list.split([',', '(', ')', ' ', '"']).any(|word| word == NAME || word == "*");
+    if synchronous && !waits_for.is_some_and(names) {
+        let cause = "its commits don't wait for the vault: synchronous_standby_names doesn't name seawall";
+        let next = "as a superuser: ALTER SYSTEM SET synchronous_standby_names = 'seawall'; SELECT pg_reload_conf(); or set \
+                    `synchronous: false`";
+        return told("postgres.not-synchronous", cause, next);
+    }
+    if kept == Some("-1") {
+        let cause = "max_slot_wal_keep_size is -1: while the vault is away, the server keeps its log without a bound, until its disk is full";
+        let next = "as a superuser: ALTER SYSTEM SET max_slot_wal_keep_size = '10GB'; SELECT pg_reload_conf(); choose what its disk can spare";
+        return told("postgres.slot-unbounded", cause, next);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_settings_lack() {
+        for (synchronous, kept, waits_for, expected) in [
+            (false, Some("-1"), None, Some("postgres.slot-unbounded")),
+            (false, Some("10GB"), None, None),
+            // A server from before version 13 has no such setting.
+            (false, None, None, None),
+            (true, Some("10GB"), None, Some("postgres.not-synchronous")),
+            (true, Some("10GB"), Some(""), Some("postgres.not-synchronous")),
+            (true, Some("10GB"), Some("other, seawall2"), Some("postgres.not-synchronous")),
+            (true, Some("10GB"), Some("other, seawall"), None),
+            (true, Some("10GB"), Some("FIRST 1 (\"seawall\", other)"), None),
+            (true, Some("10GB"), Some("ANY 1 (*)"), None),
+            (true, Some("-1"), Some("seawall"), Some("postgres.slot-unbounded")),
+        ] {
+            let found = settings(synchronous, kept, waits_for, "s").map(|failure| failure.code);
+            assert_eq!(found, expected, "{synchronous} {kept:?} {waits_for:?}");
+        }
     }
 }

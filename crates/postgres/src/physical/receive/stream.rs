@@ -8,8 +8,9 @@ use seawall_core::Shutdown;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::decide::Start;
+use super::marks::Marks;
 use super::pace::{Pace, Waiting, pace};
-use super::receiver::Receiver;
+use super::receiver::{ReceiveOptions, Receiver};
 use super::tail::{Misfit, Tail};
 use crate::Error;
 use crate::client::Connection;
@@ -62,6 +63,8 @@ pub(super) struct Stream<'a> {
     ended: bool,
     /// Where the next timeline begins, if the server told at once.
     switch: Option<Switch>,
+    /// When the server's log went how far.
+    marks: Marks,
 }
 
 impl<'a> Stream<'a> {
@@ -109,6 +112,7 @@ impl<'a> Stream<'a> {
             asked: false,
             ended,
             switch,
+            marks: Marks::default(),
         })
     }
 
@@ -152,7 +156,8 @@ impl<'a> Stream<'a> {
             since: self.last_range.map(|at| at.elapsed()),
         };
         let (log, timeline) = (self.log.clone(), self.timeline);
-        match pace(waiting, self.receiver.options.interval, ending) {
+        let ReceiveOptions { interval, synchronous, .. } = self.receiver.options;
+        match pace(waiting, if synchronous { Duration::ZERO } else { interval }, ending) {
             Pace::Rest => None,
             Pace::Later(wait) => Some(Instant::now() + wait),
             Pace::Segment => {
@@ -225,18 +230,18 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Shows how the receiver stands.
-    fn show(&self, server: Lsn) {
+    /// Shows how the receiver stands. `server` is how far the server's log goes, as it just said.
+    fn show(&mut self, server: Lsn) {
         let now = self.receiver.clock.now();
+        self.marks.add(server, now);
+        let durable_at = self.marks.passed(self.durable, now);
         self.receiver.standing.send_modify(|standing| {
             standing.streaming = true;
-            standing.failure = None;
+            (standing.failure, standing.failed_at) = (None, None);
             standing.timeline = Some(self.timeline);
             standing.durable = self.durable;
             standing.server = standing.server.max(server);
-            if self.durable >= standing.server {
-                standing.durable_at = Some(now);
-            }
+            standing.durable_at = durable_at.or(standing.durable_at);
         });
     }
 

@@ -29,7 +29,7 @@ pub(crate) async fn written(log: &Log) -> Result<Written, Error> {
                 name.start(size).and_then(|start| start.after(size.bytes().into()))
             }
             LogObject::Range { end, .. } => Some(end),
-            LogObject::File(_) | LogObject::Hole { .. } => None,
+            LogObject::File(_) | LogObject::Hole { .. } | LogObject::Trimmed { .. } => None,
         };
         if let Some(end) = end {
             let times = &mut written.0.entry(object.timeline()).or_default().0;

@@ -52,7 +52,7 @@ async fn of_one(database: &DatabaseConfig, opener: &Opener, now: Moment) -> Resu
     let name = &database.name;
     let server = match &database.engine {
         EngineConfig::Server(server) => Some(server),
-        EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
+        EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) | EngineConfig::Cluster(_) => None,
     };
     let (vault, engine) = opener.database_and_vault(database).await?;
     let timeline = engine.history().timeline().await?;

@@ -90,7 +90,8 @@ struct Recorded {
 /// told: then one finding says it for all of them.
 fn recorded(config: &Config, edge: &Edge, now: Moment) -> Result<Recorded, Failure> {
     let opener = edge.opener(1)?;
-    let is_file = |database: &&DatabaseConfig| !matches!(database.engine, EngineConfig::Server(_));
+    let is_file =
+        |database: &&DatabaseConfig| !matches!(database.engine, EngineConfig::Server(_) | EngineConfig::Cluster(_));
     let mut told = Recorded::default();
     for database in config.databases.iter().filter(is_file) {
         told.held.files += 1;
@@ -151,7 +152,7 @@ fn of_files(databases: &[DatabaseConfig], running: &BTreeSet<PathBuf>) -> Vec<Fi
                 sqlite.insert(config.path.clone());
                 states.insert(config.state_dir());
             }
-            EngineConfig::Lmdb(_) | EngineConfig::Server(_) => {
+            EngineConfig::Lmdb(_) | EngineConfig::Server(_) | EngineConfig::Cluster(_) => {
                 let source = database.source();
                 if let Some(path) = source.path() {
                     findings.push(host::exists(path));

@@ -41,7 +41,8 @@ pub(super) fn of_process(config: &Config, running: Result<&Running, Failure>, he
 
 /// Why locks don't tell of a configuration's databases whether a process protects them.
 fn untold(config: &Config) -> String {
-    let is_server = |database: &DatabaseConfig| matches!(database.engine, EngineConfig::Server(_));
+    let is_server =
+        |database: &DatabaseConfig| matches!(database.engine, EngineConfig::Server(_) | EngineConfig::Cluster(_));
     let reasons = [
         (config.databases.iter().any(is_server), "databases of servers leave no lock"),
         (!config.directories.is_empty(), "only a process knows which databases are in the folders (`dir`)"),

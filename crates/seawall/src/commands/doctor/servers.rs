@@ -2,6 +2,7 @@
 //! backup and a proof need? The engines look; a pure function judges.
 
 use seawall_agent::config::{Config, EngineConfig};
+use seawall_agent::{Examined, examine};
 use seawall_archive::server::Readiness;
 use seawall_core::Failure;
 
@@ -16,6 +17,13 @@ use crate::runtime;
 pub(super) fn of_all(config: &Config, edge: &Edge) -> Result<Vec<Finding>, Failure> {
     let mut found = Vec::new();
     for database in &config.databases {
+        if let EngineConfig::Cluster(cluster) = &database.engine {
+            let looked = runtime::run(examine(&cluster.target, cluster.receive.as_ref()));
+            if let Some(failure) = looked.as_ref().err().filter(|failure| runtime::is_interrupted(failure)) {
+                return Err(failure.clone());
+            }
+            found.extend(of_cluster(&database.name, &cluster.target.to_string(), looked));
+        }
         let EngineConfig::Server(server) = &database.engine else { continue };
         let looked = runtime::run(server.source.examine(&edge.environment));
         if let Some(failure) = looked.as_ref().err().filter(|failure| runtime::is_interrupted(failure)) {
@@ -24,6 +32,22 @@ pub(super) fn of_all(config: &Config, edge: &Edge) -> Result<Vec<Finding>, Failu
         found.extend(of_one(&database.name, &server.source.url(), looked, database.prove.is_some()));
     }
     Ok(found)
+}
+
+/// What a look at a cluster means.
+fn of_cluster(name: &str, url: &str, looked: Result<Examined, Failure>) -> Vec<Finding> {
+    let told = |failure: &Failure| format!("{}: {} ({})", failure.object, failure.cause, failure.code);
+    let Examined { server, refusals, warning } = match looked {
+        Ok(examined) => examined,
+        Err(failure) => return vec![Finding::wrong("connection", name, told(&failure), failure.next)],
+    };
+    let mut found = vec![Finding::fine("connection", name, format!("{server} answers at {url}"))];
+    found.extend(refusals.iter().map(|failure| Finding::wrong("grants", name, told(failure), &failure.next)));
+    if refusals.is_empty() {
+        found.push(Finding::fine("grants", name, "its user may make bases and receive the log"));
+    }
+    found.extend(warning.map(|failure| Finding::warning("settings", name, told(&failure), failure.next)));
+    found
 }
 
 /// What a look at a source means. `proves` says that proofs are made by a schedule.
@@ -78,6 +102,25 @@ mod tests {
 
     use super::super::finding::Verdict::{self, Fine, Warning, Wrong};
     use super::*;
+
+    #[test]
+    fn what_a_look_at_a_cluster_means() {
+        let failure = || Failure::new(Kind::Denied, "postgres.denied", "role b", "it may not", "GRANT x;");
+        let good = || Examined { server: "PostgreSQL 18".into(), refusals: Vec::new(), warning: None };
+        for (looked, expected) in [
+            (Ok(good()), vec![("connection", Fine), ("grants", Fine)]),
+            (Ok(Examined { refusals: vec![failure()], ..good() }), vec![("connection", Fine), ("grants", Wrong)]),
+            (
+                Ok(Examined { warning: Some(failure()), ..good() }),
+                vec![("connection", Fine), ("grants", Fine), ("settings", Warning)],
+            ),
+            (Err(failure()), vec![("connection", Wrong)]),
+        ] {
+            let found = of_cluster("main", "postgresql://b@db/", looked);
+            assert_eq!(found.iter().map(|finding| (finding.check, finding.verdict)).collect::<Vec<_>>(), expected);
+            assert!(found.iter().all(|finding| finding.next.is_empty() == (finding.verdict == Fine)), "{found:?}");
+        }
+    }
 
     #[test]
     fn what_a_look_means() {

@@ -125,7 +125,7 @@ fn written(config: &Config) -> Vec<Written> {
             EngineConfig::Lmdb(_) => database.path().into_iter().for_each(|path| {
                 add(path, format!("the environment {name}"));
             }),
-            EngineConfig::Server(_) => {}
+            EngineConfig::Server(_) | EngineConfig::Cluster(_) => {}
         }
         if let Some(scratch) = database.prove.as_ref().and_then(|prove| prove.scratch.as_ref()) {
             add(scratch, format!("proofs of {name}"));

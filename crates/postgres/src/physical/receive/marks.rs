@@ -1,0 +1,106 @@
+//! Until when does the vault have everything that the server had? Pure.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use seawall_archive::log::Lsn;
+use seawall_core::Moment;
+
+/// The shortest time between two marks, as long as there are few.
+const APART: Duration = Duration::from_millis(50);
+
+/// The most marks. When there are so many, each second one is forgotten, and new ones are twice as far apart.
+const MOST: usize = 1024;
+
+/// When the server's log went how far, for what the vault doesn't have yet.
+#[derive(Debug)]
+pub(super) struct Marks {
+    marks: VecDeque<(Lsn, Moment)>,
+    /// The shortest time between two marks now.
+    apart: Duration,
+    /// How far the server's log goes.
+    server: Lsn,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self { marks: VecDeque::new(), apart: APART, server: Lsn::default() }
+    }
+}
+
+impl Marks {
+    /// The server's log went to `server` at `now`.
+    pub(super) fn add(&mut self, server: Lsn, now: Moment) {
+        if server <= self.server {
+            return;
+        }
+        self.server = server;
+        if self.marks.back().is_some_and(|(_, last)| now.since(*last) < self.apart) {
+            return;
+        }
+        if self.marks.len() == MOST {
+            let mut nth = 0;
+            self.marks.retain(|_| {
+                nth += 1;
+                nth % 2 == 0
+            });
+            self.apart *= 2;
+        }
+        self.marks.push_back((server, now));
+    }
+
+    /// The moment until which everything is in the vault, which has the log up to `durable`; `None` if nothing new is known.
+    pub(super) fn passed(&mut self, durable: Lsn, now: Moment) -> Option<Moment> {
+        if durable >= self.server && self.server > Lsn::default() {
+            self.marks.clear();
+            self.apart = APART;
+            return Some(now);
+        }
+        let mut passed = None;
+        while let Some((_, at)) = self.marks.front().filter(|(lsn, _)| *lsn <= durable) {
+            passed = Some(*at);
+            self.marks.pop_front();
+        }
+        passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Moment {
+        Moment::from_millis(ms)
+    }
+
+    #[test]
+    fn under_load_the_moment_advances_with_the_vault() {
+        let mut marks = Marks::default();
+        assert_eq!(marks.passed(Lsn::new(5), at(0)), None, "the server has said nothing");
+        for (server, ms) in [(100, 1000), (150, 1010), (200, 1100), (300, 1200), (300, 1300)] {
+            marks.add(Lsn::new(server), at(ms));
+        }
+        for (durable, now, expected) in [
+            (99, 1400, None),
+            (100, 1400, Some(1000)),
+            (150, 1500, None),
+            (250, 1500, Some(1100)),
+            (300, 1600, Some(1600)),
+            // Nothing new came: all of it is there.
+            (300, 9000, Some(9000)),
+        ] {
+            assert_eq!(marks.passed(Lsn::new(durable), at(now)), expected.map(at), "{durable}");
+        }
+    }
+
+    #[test]
+    fn a_vault_that_is_away_for_long_needs_no_more_memory() {
+        let mut marks = Marks::default();
+        for nth in 1..100_000 {
+            marks.add(Lsn::new(nth), at(i64::try_from(nth).unwrap_or(0) * 100));
+        }
+        assert!(marks.marks.len() <= MOST);
+        let passed = marks.passed(Lsn::new(50_000), at(99_999_999)).expect("a moment");
+        assert!(passed <= at(5_000_000) && passed > at(4_000_000), "{passed}");
+    }
+}

@@ -1,0 +1,215 @@
+//! `continuous:` in a configuration, beside real servers: the log is received, bases are made by their schedule, and a restore by
+//! the cluster's name recovers to the last commit. Every test ends in a recovered server whose rows are compared with what was
+//! recorded.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use seawall_tests::{Output, Process, run, wait};
+use serde_json::Value;
+
+use crate::postgres::server::Server;
+use crate::postgres_cluster::{FUNCTIONS, seawall};
+use crate::wal::{self, LATE, SUMS, VERSIONS};
+
+/// A server, a vault in a folder that its user can write, and a configuration of both.
+struct Site {
+    server: Server,
+    vault: PathBuf,
+    config: PathBuf,
+    transactions: u32,
+}
+
+impl Site {
+    /// `more` is what the configuration says of the cluster beside its place.
+    fn start(major: u32, settings: &str, more: &str) -> Self {
+        let server = Server::start_with(major, &format!("wal_level = replica\nmax_wal_senders = 4\n{settings}"));
+        server.sql("postgres", "CREATE TABLE t (tx int, n int, filler text); CREATE ROLE seawall LOGIN REPLICATION");
+        server.sql("postgres", &format!("GRANT EXECUTE ON FUNCTION {} TO seawall", FUNCTIONS.join(", ")));
+        let vault = PathBuf::from(server.folder_of_its_own("vault"));
+        let folder = PathBuf::from(server.folder_of_its_own("config"));
+        let (socket, config) = (folder.join("control"), folder.join("seawall.yml"));
+        let url = server.url_as("seawall", "postgres");
+        let text = format!(
+            "socket: {{ path: {} }}\ndatabases:\n  - name: shop\n    url: \"{url}\"\n    vault: {}\n{more}",
+            socket.display(),
+            vault.display()
+        );
+        std::fs::write(&config, text).expect("a configuration");
+        Self { server, vault, config, transactions: 0 }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = seawall(arguments);
+        command.arg("--config").arg(&self.config);
+        command
+    }
+
+    fn seawall(&self, arguments: &[&str]) -> Output {
+        run("seawall", &mut self.command(arguments))
+    }
+
+    fn protect(&self) -> Process {
+        Process::spawn("seawall", &mut self.command(&["replicate"]))
+    }
+
+    fn status(&self) -> Option<Value> {
+        let output = self.seawall(&["status", "shop", "--json"]);
+        let all: Value = serde_json::from_str(&output.stdout).ok()?;
+        all.pointer("/databases/0").or_else(|| all.get(0)).cloned().or(Some(all))
+    }
+
+    /// Waits until a base is there and the log is in step.
+    fn until_protected(&self) -> Value {
+        wait::until("the cluster to be protected", LATE, || {
+            self.status().filter(|status| status["phase"] == "protecting" && status["lag_ms"] == 0)
+        })
+    }
+
+    fn commit(&mut self, transactions: u32) {
+        wal::commit(&self.server, &mut self.transactions, transactions);
+    }
+
+    fn sums(&self) -> String {
+        self.server.sql("postgres", SUMS)
+    }
+
+    fn bases(&self) -> usize {
+        let listed =
+            |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let clusters: Vec<PathBuf> = listed(&self.vault.join("physical")).collect();
+        let bases = clusters.iter().flat_map(|cluster| listed(&cluster.join("bases")));
+        bases.filter(|base| base.join("manifest.json").is_file()).count()
+    }
+
+    fn recovered(&self, more: &[&str]) -> Server {
+        let restore = |data: &Path| {
+            let to = data.display().to_string();
+            self.seawall(&[&["restore", "shop", "-o", &to], more].concat()).ok();
+        };
+        Server::restored(&self.server, restore).expect("it recovers")
+    }
+}
+
+const CONTINUOUS: &str = "    continuous: { base: \"0 2 * * SUN\" }\n";
+
+#[test]
+fn a_cluster_of_a_configuration_is_protected_to_the_last_commit() {
+    for major in VERSIONS {
+        let mut site = Site::start(major, "", CONTINUOUS);
+        site.commit(3);
+        let mut process = site.protect();
+        let status = site.until_protected();
+        // Without a bound the server's disk could fill, and the status says so.
+        assert_eq!(status["error"]["code"], "postgres.slot-unbounded", "{status}");
+        let alarms = status["alarms"].as_array().expect("alarms");
+        assert!(alarms.iter().any(|alarm| alarm["code"] == "alarm.slot-unbounded"), "{status}");
+        assert_eq!(site.bases(), 1);
+        site.commit(20);
+        let synced = site.seawall(&["sync", "shop", "--json"]).ok().json();
+        assert!(synced.to_string().contains('/'), "{synced}");
+        let sums = site.sums();
+        process.kill_9();
+        site.server.kill();
+        let recovered = site.recovered(&[]);
+        assert_eq!(recovered.sql("postgres", SUMS), sums);
+        drop(recovered);
+        // A start makes no second base, and goes on.
+        site.server.start_again();
+        let mut process = site.protect();
+        site.until_protected();
+        site.commit(2);
+        site.seawall(&["sync", "shop"]).ok();
+        assert_eq!(site.bases(), 1);
+        let made = site.seawall(&["backup", "shop"]).ok();
+        assert!(made.stdout.contains("changed since"), "{}", made.stdout);
+        assert_eq!(site.bases(), 2);
+        let sums = site.sums();
+        let timeline = site.seawall(&["timeline", "shop", "--json"]).ok().json();
+        assert_eq!(timeline["spans"].as_array().map(Vec::len), Some(1), "{timeline}");
+        process.stop().ok();
+        assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+    }
+}
+
+#[test]
+fn after_a_hole_a_base_is_made_at_once() {
+    let settings = "wal_keep_size = 0\nmax_slot_wal_keep_size = '64MB'\n";
+    let mut site = Site::start(18, settings, CONTINUOUS);
+    let mut process = site.protect();
+    let status = site.until_protected();
+    assert!(status["error"].is_null(), "{status}");
+    site.commit(3);
+    site.seawall(&["sync", "shop"]).ok();
+    process.stop().ok();
+    // While no process runs, the slot is dropped and its log is removed.
+    site.server.sql("postgres", "SELECT pg_drop_replication_slot('seawall')");
+    for _ in 0..3 {
+        site.commit(1);
+        site.server.sql("postgres", "SELECT pg_switch_wal()");
+        site.server.sql("postgres", "CHECKPOINT");
+    }
+    let mut process = site.protect();
+    wait::until("a base behind the hole", LATE, || (site.bases() == 2).then_some(()));
+    let status = site.until_protected();
+    let alarms = status["alarms"].as_array().expect("alarms");
+    assert!(alarms.iter().any(|alarm| alarm["code"] == "alarm.hole"), "{status}");
+    site.commit(2);
+    site.seawall(&["sync", "shop"]).ok();
+    let sums = site.sums();
+    let timeline = site.seawall(&["timeline", "shop", "--json"]).ok().json();
+    assert_eq!(timeline["holes"].as_array().map(Vec::len), Some(1), "{timeline}");
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_pushed_log_and_bases_by_schedule_recover_too() {
+    let program = seawall_tests::seawall().canonicalize().expect("a program");
+    let archiving = |folder: &Path| {
+        let push = format!("{} wal push %p --vault {}", program.display(), folder.join("vault").display());
+        format!("wal_level = replica\narchive_mode = on\narchive_command = '{push}'\n")
+    };
+    let server = Server::start_on(18, 5432, archiving).expect("the server gets ready");
+    server.sql("postgres", "CREATE TABLE t (tx int, n int, filler text); CREATE ROLE seawall LOGIN");
+    server.sql("postgres", &format!("GRANT EXECUTE ON FUNCTION {} TO seawall", FUNCTIONS.join(", ")));
+    let vault = server.folder().join("vault");
+    let folder = PathBuf::from(server.folder_of_its_own("config"));
+    let config = folder.join("seawall.yml");
+    let url = server.url_as("seawall", "postgres");
+    let text = format!(
+        "socket: {{ path: {} }}\ndatabases:\n  - name: shop\n    url: \"{url}\"\n    vault: {}\n    continuous: {{ base: \"0 2 * * SUN\", log: pushed }}\n",
+        folder.join("control").display(),
+        vault.display()
+    );
+    std::fs::write(&config, text).expect("a configuration");
+    let mut site = Site { server, vault, config, transactions: 0 };
+    let mut process = site.protect();
+    wait::until("the first base", LATE, || (site.bases() == 1).then_some(()));
+    site.commit(9);
+    let name = site.server.sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())");
+    wal::until_archived(&site.server, &name);
+    let sums = site.sums();
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn commits_wait_for_the_vault_where_they_are_to() {
+    let settings = "max_slot_wal_keep_size = '1GB'\n";
+    let more = "    continuous: { base: \"0 2 * * SUN\", synchronous: true }\n";
+    let mut site = Site::start(15, settings, more);
+    let mut process = site.protect();
+    let status = site.until_protected();
+    assert_eq!(status["error"]["code"], "postgres.not-synchronous", "{status}");
+    site.server.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'seawall'");
+    site.server.sql("postgres", "SELECT pg_reload_conf()");
+    let waits = "SELECT sync_state FROM pg_stat_replication WHERE application_name = 'seawall'";
+    wait::until("commits to wait", LATE, || (site.server.sql("postgres", waits) == "sync").then_some(()));
+    site.commit(10);
+    // Whatever was committed is in the vault, without a word to the process.
+    let sums = site.sums();
+    process.kill_9();
+    site.server.kill();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
