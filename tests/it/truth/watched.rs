@@ -171,6 +171,20 @@ fn a_bucket_that_does_not_exist_ends_a_first_start_on_s3() {
     assert!(ended.code() != 0 && ended.stderr.contains("vault.missing"), "{ended}");
 }
 
+/// The program would make a new database, and believe it protected.
+#[test]
+fn a_program_is_not_started_beside_a_bucket_that_does_not_exist_on_s3() {
+    let stand = Stand::bucket(Random::from_env().seed());
+    let url = stand.place.url().replacen("harbour", "harbor", 1);
+    let (started, missing) = (stand.state().with_file_name("started"), stand.state().with_file_name("missing.db"));
+    let mut command = stand.command();
+    command.arg("replicate").arg(&missing).arg(url).arg("--restore-if-missing");
+    command.arg("--exec").arg(format!("touch {}", started.display()));
+    let ended = Process::spawn("seawall", &mut command).wait(PATIENCE);
+    assert!(ended.code() != 0 && ended.stderr.contains("vault.missing"), "{ended}");
+    assert!(!started.exists(), "{ended}");
+}
+
 #[test]
 fn a_process_that_is_stopped_is_told_soon() {
     let stand = Stand::folder(Random::from_env().seed());

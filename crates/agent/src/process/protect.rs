@@ -257,7 +257,7 @@ pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore) {
         if restored.is_err() && is_missing(&member.config).await == Ok(false) {
             // The application made its file meanwhile. That is a new start only if the vault holds nothing.
             restored = match restore(&RestoreRequest { force: true, dry_run: true, ..request.clone() }).await {
-                Err(failure) if failure.kind == Kind::NotFound => Err(failure),
+                Err(failure) if holds_nothing(&failure) => Err(failure),
                 _ => restored,
             };
         }
@@ -268,7 +268,7 @@ pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore) {
                 bytes = restored.bytes,
                 "restored the missing database"
             ),
-            Err(failure) if failure.kind == Kind::NotFound => {
+            Err(failure) if holds_nothing(&failure) => {
                 tracing::info!(
                     database = member.config.name,
                     "the vault holds nothing to restore; this is a new start"
@@ -280,6 +280,11 @@ pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore) {
             }
         }
     }
+}
+
+/// Whether a restore failed because the vault holds nothing. A bucket that doesn't exist says nothing about that: its name may be wrong.
+fn holds_nothing(failure: &Failure) -> bool {
+    failure.kind == Kind::NotFound && failure.code != "vault.missing"
 }
 
 /// Why the first database whose file is still missing could not be restored; `None` if every file is there.
@@ -406,6 +411,18 @@ mod tests {
         assert_eq!(silent.map_err(|failure| (failure.code, failure.object)), Err((fleet::HANGS, "/hung/a.db".into())));
         assert_eq!(answer(file, async { Some(true) }).await, Ok(true));
         assert_eq!(answer(file, async { Some(false) }).await, Ok(false));
+    }
+
+    /// The application would begin a new database, and protect it into nowhere, if a name is misspelt.
+    #[test]
+    fn a_bucket_that_does_not_exist_is_no_empty_vault() {
+        for (kind, code, expected) in [
+            (Kind::NotFound, "sqlite.nothing-there", true),
+            (Kind::NotFound, "vault.missing", false),
+            (Kind::Unavailable, "vault.unavailable", false),
+        ] {
+            assert_eq!(holds_nothing(&Failure::new(kind, code, "o", "c", "n")), expected, "{code}");
+        }
     }
 
     #[tokio::test]
