@@ -41,7 +41,7 @@ impl Site {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = seawall(arguments);
-        command.arg("--config").arg(&self.config);
+        command.env("HOME", self.server.folder()).arg("--config").arg(&self.config);
         command
     }
 
@@ -54,9 +54,8 @@ impl Site {
     }
 
     fn status(&self) -> Option<Value> {
-        let output = self.seawall(&["status", "shop", "--json"]);
-        let all: Value = serde_json::from_str(&output.stdout).ok()?;
-        all.pointer("/databases/0").or_else(|| all.get(0)).cloned().or(Some(all))
+        let output = self.seawall(&["status", "--json"]);
+        serde_json::from_str::<Value>(&output.stdout).ok()?.get(0).cloned()
     }
 
     /// Waits until a base is there and the log is in step.
@@ -106,8 +105,8 @@ fn a_cluster_of_a_configuration_is_protected_to_the_last_commit() {
         assert!(alarms.iter().any(|alarm| alarm["code"] == "alarm.slot-unbounded"), "{status}");
         assert_eq!(site.bases(), 1);
         site.commit(20);
-        let synced = site.seawall(&["sync", "shop", "--json"]).ok().json();
-        assert!(synced.to_string().contains('/'), "{synced}");
+        let synced = site.seawall(&["sync", "shop", "--wait", "--json"]).ok().json();
+        assert!(synced["position"].as_str().is_some_and(|position| position.contains('/')), "{synced}");
         let sums = site.sums();
         process.kill_9();
         site.server.kill();
@@ -119,11 +118,12 @@ fn a_cluster_of_a_configuration_is_protected_to_the_last_commit() {
         let mut process = site.protect();
         site.until_protected();
         site.commit(2);
-        site.seawall(&["sync", "shop"]).ok();
+        site.seawall(&["sync", "shop", "--wait"]).ok();
         assert_eq!(site.bases(), 1);
         let made = site.seawall(&["backup", "shop"]).ok();
         assert!(made.stdout.contains("changed since"), "{}", made.stdout);
         assert_eq!(site.bases(), 2);
+        site.seawall(&["sync", "shop", "--wait"]).ok();
         let sums = site.sums();
         let timeline = site.seawall(&["timeline", "shop", "--json"]).ok().json();
         assert_eq!(timeline["spans"].as_array().map(Vec::len), Some(1), "{timeline}");
@@ -140,7 +140,7 @@ fn after_a_hole_a_base_is_made_at_once() {
     let status = site.until_protected();
     assert!(status["error"].is_null(), "{status}");
     site.commit(3);
-    site.seawall(&["sync", "shop"]).ok();
+    site.seawall(&["sync", "shop", "--wait"]).ok();
     process.stop().ok();
     // While no process runs, the slot is dropped and its log is removed.
     site.server.sql("postgres", "SELECT pg_drop_replication_slot('seawall')");
@@ -155,7 +155,7 @@ fn after_a_hole_a_base_is_made_at_once() {
     let alarms = status["alarms"].as_array().expect("alarms");
     assert!(alarms.iter().any(|alarm| alarm["code"] == "alarm.hole"), "{status}");
     site.commit(2);
-    site.seawall(&["sync", "shop"]).ok();
+    site.seawall(&["sync", "shop", "--wait"]).ok();
     let sums = site.sums();
     let timeline = site.seawall(&["timeline", "shop", "--json"]).ok().json();
     assert_eq!(timeline["holes"].as_array().map(Vec::len), Some(1), "{timeline}");

@@ -262,7 +262,9 @@ impl Actions {
             (if before.lag_bytes == 0 { "no_change" } else { "synced_local" }, before.protected)
         };
         let txid = txid(point.as_ref());
-        Ok(Synced { status: status.to_owned(), path: member.config.source().to_string(), txid, replicated_txid: txid })
+        let position = point.map(|point| point.position).filter(|position| txid == 0 && !position.is_empty());
+        let path = member.config.source().to_string();
+        Ok(Synced { status: status.to_owned(), path, txid, replicated_txid: txid, position })
     }
 
     /// The newest transaction of a database in its vault.

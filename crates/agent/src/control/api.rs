@@ -156,6 +156,9 @@ pub struct Synced {
     pub txid: u64,
     /// The newest transaction in the vault.
     pub replicated_txid: u64,
+    /// The newest point in the vault, of a database whose points are no transactions of LTX.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<String>,
 }
 
 /// `GET /txid`

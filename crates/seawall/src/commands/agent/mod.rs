@@ -82,13 +82,14 @@ pub(crate) fn sync(arguments: &SyncArguments, edge: &Edge) -> Result<Output, Fai
     let control = control(&arguments.change.socket, edge)?;
     let (database, within) = (database(&arguments.change.database, edge), arguments.change.timeout());
     let answer = runtime::run(control.sync(&database, arguments.wait, within))?;
-    let Synced { status, path, replicated_txid, .. } = &answer;
+    let Synced { status, path, replicated_txid, position: other, .. } = &answer;
+    let until = other.clone().unwrap_or_else(|| position(*replicated_txid));
     let text = match status.as_str() {
         "synced_local" => "asked to ship what is committed",
         "no_change" => "nothing new",
         _ => "everything committed is in the vault",
     };
-    Ok(Output::done(format!("{path}: {text}, protected up to {}\n", position(*replicated_txid)), &answer))
+    Ok(Output::done(format!("{path}: {text}, protected up to {until}\n"), &answer))
 }
 
 /// The running process that is meant: by `--socket`, else by the configuration's socket, else at the usual place.
