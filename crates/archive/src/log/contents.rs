@@ -36,6 +36,19 @@ pub struct Hole {
     pub cause: String,
 }
 
+/// A part of the log that is missing, although the log goes on behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Gap {
+    /// The timeline on which it begins.
+    pub timeline: TimelineId,
+    /// The first position that is missing.
+    pub start: Lsn,
+    /// Where the log goes on.
+    pub end: Lsn,
+    /// Why, if that was recorded.
+    pub cause: Option<String>,
+}
+
 /// What there is of one timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Held {
@@ -159,6 +172,59 @@ impl Contents {
         self.timelines.keys().next_back().copied()
     }
 
+    /// What is missing: between parts of a timeline, between a timeline and the one that it came from, and what was recorded as lost
+    /// and didn't come since. What is before everything that is there isn't missing, nor is what retention deleted.
+    pub fn gaps(&self) -> Vec<Gap> {
+        let mut gaps = Vec::new();
+        for (timeline, held) in &self.timelines {
+            gaps.extend(held.gaps().map(|Span { start, end }| Gap { timeline: *timeline, start, end, cause: None }));
+            gaps.extend(self.gap_before(*timeline, held));
+        }
+        for hole in &self.holes {
+            let is_its = |gap: &&mut Gap| {
+                let overlaps = hole.start < gap.end && gap.start < hole.end;
+                hole.start == gap.start || (hole.timeline == gap.timeline && overlaps)
+            };
+            let mut its = gaps.iter_mut().filter(is_its).peekable();
+            if its.peek().is_some() {
+                its.for_each(|gap| gap.cause = Some(hole.cause.clone()));
+                continue;
+            }
+            let all = || self.timelines.values().flat_map(|held| &held.spans);
+            let is_filled = all().any(|span| span.start <= hole.start && hole.end <= span.end);
+            if !is_filled && all().any(|span| span.end <= hole.start) {
+                let Hole { timeline, start, end, .. } = *hole;
+                gaps.push(Gap { timeline, start, end, cause: Some(hole.cause.clone()) });
+            }
+        }
+        let trimmed = self.timelines.values().filter_map(|held| held.trimmed).max();
+        gaps.retain(|gap| trimmed.is_none_or(|trimmed| gap.end > trimmed));
+        gaps.sort_by_key(|gap| (gap.timeline, gap.start, gap.end));
+        gaps
+    }
+
+    /// What is missing between a timeline and what is there of those that it came from.
+    fn gap_before(&self, timeline: TimelineId, held: &Held) -> Option<Gap> {
+        let first = held.spans.first()?.start;
+        let history = self.history(timeline)?;
+        let began = history.ancestors.last()?.switch;
+        let (before, end) = history.ancestors.iter().rev().find_map(|ancestor| {
+            let spans = &self.timelines.get(&ancestor.timeline)?.spans;
+            let last = spans.iter().rfind(|span| span.start < ancestor.switch)?;
+            Some((ancestor.timeline, last.end.min(ancestor.switch)))
+        })?;
+        let on = if end < began { before } else { timeline };
+        (end < first).then_some(Gap { timeline: on, start: end, end: first, cause: None })
+    }
+
+    /// The newest timeline, if it is later than `timeline` and isn't reached from it at `at`: it left that timeline before, at the
+    /// position, or didn't come from it.
+    pub fn left(&self, timeline: TimelineId, at: Lsn) -> Option<(TimelineId, Option<Lsn>)> {
+        let newest = self.newest().filter(|newest| *newest > timeline)?;
+        let switch = self.history(newest).and_then(|history| history.switch_of(timeline));
+        switch.is_none_or(|switch| switch < at).then_some((newest, switch))
+    }
+
     /// How far a recovery gets that begins at `from` and follows the line of `target`: the position after the last byte that
     /// is there without a gap. `None` if there is nothing at `from`, or the history of `target` is missing.
     pub fn reach(&self, target: TimelineId, from: Lsn) -> Option<Lsn> {
@@ -225,6 +291,102 @@ mod tests {
         let gap = held(&[segment(1, 1), segment(1, 3)]);
         assert_eq!(spans(&gap), [(SIZE, 2 * SIZE), (3 * SIZE, 4 * SIZE)]);
         assert_eq!(gap.gaps().collect::<Vec<_>>(), [Span { start: Lsn::new(2 * SIZE), end: Lsn::new(3 * SIZE) }]);
+    }
+
+    #[test]
+    fn what_is_missing() {
+        let switch = 4 * SIZE + 0x150;
+        let text = format!("1\t0/{switch:X}\tpromoted\n");
+        let history = History::parse(id(2), text.as_bytes()).expect("a history");
+        let hole = |timeline: u32, start: u64, end: u64| Hole {
+            timeline: id(timeline),
+            start: Lsn::new(start),
+            end: Lsn::new(end),
+            at: Moment::from_millis(0),
+            cause: "lost".to_owned(),
+        };
+        let told = |first: &[LogObject], second: &[LogObject], holes: &[Hole]| {
+            let contents = Contents {
+                cluster: Cluster { system: SystemId::new(7), segment_size: size() },
+                timelines: [(id(1), held(first)), (id(2), held(second))].into(),
+                histories: [(id(2), history.clone())].into(),
+                holes: holes.to_vec(),
+            };
+            let gaps = contents.gaps().into_iter();
+            gaps.map(|gap| (gap.timeline.number(), gap.start.byte(), gap.end.byte(), gap.cause.is_some())).collect()
+        };
+        type Row = (Vec<LogObject>, Vec<LogObject>, Vec<Hole>, Vec<(u32, u64, u64, bool)>);
+        let rows: Vec<Row> = vec![
+            // The old timeline up to its last whole segment, and up to the switch.
+            (vec![segment(1, 2), segment(1, 3)], vec![segment(2, 4)], vec![], vec![]),
+            (vec![segment(1, 3), range(1, 4 * SIZE, switch)], vec![segment(2, 4)], vec![], vec![]),
+            // It goes on in a server that was demoted.
+            (vec![segment(1, 3), segment(1, 4), segment(1, 5)], vec![segment(2, 4)], vec![], vec![]),
+            // Torn between the timelines.
+            (vec![segment(1, 1)], vec![segment(2, 4)], vec![], vec![(1, 2 * SIZE, 4 * SIZE, false)]),
+            (
+                vec![segment(1, 1), segment(1, 7)],
+                vec![segment(2, 4)],
+                vec![hole(1, 2 * SIZE, 4 * SIZE)],
+                vec![(1, 2 * SIZE, 4 * SIZE, true), (1, 2 * SIZE, 7 * SIZE, true)],
+            ),
+            (
+                vec![segment(1, 3), range(1, 4 * SIZE, switch)],
+                vec![segment(2, 6)],
+                vec![],
+                vec![(2, switch, 6 * SIZE, false)],
+            ),
+            // The log begins on the second timeline.
+            (vec![], vec![segment(2, 6)], vec![], vec![]),
+            // Recorded on the timeline on which the log goes on; recorded, and filled since; recorded, and all before it deleted.
+            (
+                vec![segment(1, 1)],
+                vec![segment(2, 6)],
+                vec![hole(2, 2 * SIZE, 6 * SIZE)],
+                vec![(1, 2 * SIZE, 6 * SIZE, true)],
+            ),
+            (vec![segment(1, 1), segment(1, 2), segment(1, 3)], vec![], vec![hole(1, 2 * SIZE, 3 * SIZE)], vec![]),
+            (vec![segment(1, 3)], vec![], vec![hole(1, 2 * SIZE, 3 * SIZE)], vec![]),
+            // Recorded, and nothing came behind it so far.
+            (vec![segment(1, 1)], vec![], vec![hole(1, 2 * SIZE, 5 * SIZE)], vec![(1, 2 * SIZE, 5 * SIZE, true)]),
+        ];
+        for (nth, (first, second, holes, expected)) in rows.into_iter().enumerate() {
+            let found: Vec<(u32, u64, u64, bool)> = told(&first, &second, &holes);
+            assert_eq!(found, expected, "{nth}");
+        }
+        // Retention deleted what was before the second segment.
+        for (trimmed, expected) in [(4 * SIZE, 0), (4 * SIZE - 1, 1)] {
+            let trimmed = Held { trimmed: Some(Lsn::new(trimmed)), ..held(&[segment(1, 1), segment(1, 4)]) };
+            let contents = Contents {
+                cluster: Cluster { system: SystemId::new(7), segment_size: size() },
+                timelines: [(id(1), trimmed)].into(),
+                histories: BTreeMap::new(),
+                holes: Vec::new(),
+            };
+            assert_eq!(contents.gaps().len(), expected);
+        }
+    }
+
+    #[test]
+    fn a_timeline_that_was_left_is_known_by_its_position() {
+        let history = History::parse(id(3), b"1\t0/5000150\tx\n").expect("a history");
+        let contents = Contents {
+            cluster: Cluster { system: SystemId::new(7), segment_size: size() },
+            timelines: [1, 3].map(|number| (id(number), Held::default())).into(),
+            histories: [(id(3), history)].into(),
+            holes: Vec::new(),
+        };
+        let switch = Lsn::new(0x500_0150);
+        for (timeline, at, expected) in [
+            (1, 0x500_0150, None),
+            (1, 0x500_0151, Some(Some(switch))),
+            (2, 0x400_0000, Some(None)),
+            (3, 0x900_0000, None),
+            (4, 0x900_0000, None),
+        ] {
+            let found = contents.left(id(timeline), Lsn::new(at));
+            assert_eq!(found, expected.map(|switch| (id(3), switch)), "{timeline} at {at:X}");
+        }
     }
 
     #[test]

@@ -198,7 +198,8 @@ impl From<LogError> for Failure {
                 "log.demoted",
                 server,
                 cause,
-                "name the server that was promoted; Seawall asks the demoted server again until it follows the promoted one",
+                "name the server that was promoted; or give the server's timeline with --timeline, if the later one is a branch \
+                 that isn't followed",
             ),
             LogError::Behind { server, cause } => (
                 Kind::Unavailable,

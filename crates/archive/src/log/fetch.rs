@@ -10,9 +10,6 @@ use super::line::{Answer, Place, answer, place};
 use super::object::{CopyError, Piece};
 use super::{History, Line, Log, LogError, LogFile, LogObject, Lsn, PieceKind, SegmentName, TimelineId, history, name};
 
-/// Names of a listing that are looked at for the next range.
-const GLANCE: usize = 1000;
-
 /// A file of the log that was found.
 #[derive(Debug)]
 pub struct Fetched(Content);
@@ -80,8 +77,17 @@ impl Log {
     /// [`LogError::Absent`] only where it is certain that the log has no such file and nothing after it. A gap, a missing
     /// history file and a segment of another branch are other errors.
     pub async fn fetch(&self, file: LogFile, line: Line) -> Result<Fetched, LogError> {
+        self.fetch_until(file, line, None).await
+    }
+
+    /// The same for a recovery that ends at `until`, because it is known that the log has a gap there or ends: what is behind isn't
+    /// part of it, and a gap there stops nothing.
+    ///
+    /// # Errors
+    /// As [`Log::fetch`]. A segment that begins at `until` or later is absent.
+    pub async fn fetch_until(&self, file: LogFile, line: Line, until: Option<Lsn>) -> Result<Fetched, LogError> {
         let content = match file {
-            LogFile::Segment(name) => return self.segment(name, line).await,
+            LogFile::Segment(name) => return self.segment(name, line, until).await,
             LogFile::Partial(_) => {
                 Content::Piece(self.checked(file).await?.ok_or_else(|| self.absent(file, "it was not archived"))?, None)
             }
@@ -159,24 +165,29 @@ impl Log {
         Err(self.absent(file, "there is no timeline with this number or a higher one"))
     }
 
-    async fn segment(&self, segment: SegmentName, line: Line) -> Result<Fetched, LogError> {
+    async fn segment(&self, segment: SegmentName, line: Line, until: Option<Lsn>) -> Result<Fetched, LogError> {
         let file = LogFile::Segment(segment);
         let size = self.cluster.segment_size;
         let absurd = || self.absent(file, "no cluster with segments of its size has this one");
         let start = segment.start(size).ok_or_else(absurd)?;
         let end = start.after(size.bytes().into()).ok_or_else(absurd)?;
+        if let Some(until) = until.filter(|until| start >= *until) {
+            return Err(self.absent(file, &format!("the restore was made of the log up to {until}")));
+        }
+        let until = until.filter(|until| *until < end);
         let history = match line {
             Line::Latest => self.newest(segment.timeline).await?,
             Line::Of(timeline) => self.history(timeline).await?.ok_or_else(|| self.no_history(timeline))?,
         };
         let place = place(&history, segment.timeline, start, end);
-        let Some(found) = self.at(segment, start).await? else {
+        let Some(found) = self.at(segment, start, until).await? else {
             return self.missing(segment, (start, end), &history, place).await;
         };
         let needed = match place {
             Place::Until(switch) => switch.byte() - start.byte(),
             _ => u64::from(size.bytes()),
         };
+        let needed = until.map_or(needed, |until| needed.min(until.byte() - start.byte()));
         // PostgreSQL takes the zeros for the end of the log: they must not stand for a hole.
         let found = match found {
             Content::Assembled(_, reached) if (reached as u64) < needed => {
@@ -191,8 +202,8 @@ impl Log {
         let off = |cause: String| Err(LogError::OffLine { file: file.to_string(), cause });
         let (own, target) = (segment.timeline.number(), history.timeline.number());
         match answer(place, matches!(line, Line::Of(_)), goes_on) {
-            Answer::Give => Ok(Fetched(found)),
-            Answer::GiveUntil(switch) => Ok(Fetched(cut(found, switch.byte() - start.byte()))),
+            Answer::Give if until.is_none() => Ok(Fetched(found)),
+            Answer::Give | Answer::GiveUntil(_) => Ok(Fetched(cut(found, needed))),
             Answer::Absent(switch) => {
                 Err(self.absent(file, &format!("timeline {target} left timeline {own} at {switch}")))
             }
@@ -204,19 +215,23 @@ impl Log {
     }
 
     /// The segment, from its object or from ranges; `None` if there is neither.
-    async fn at(&self, segment: SegmentName, start: Lsn) -> Result<Option<Content>, LogError> {
-        for again in [false, true] {
-            if let Some(piece) = self.checked(LogFile::Segment(segment)).await? {
-                return Ok(Some(Content::Piece(piece, None)));
-            }
-            match self.assembled(segment, start).await {
-                Ok(found) => return Ok(found.map(|(bytes, reached)| Content::Assembled(bytes, reached))),
-                // Its ranges were deleted meanwhile, because the segment is there now.
-                Err(LogError::Vault(error)) if error.is_not_found() && !again => {}
-                Err(error) => return Err(error),
-            }
+    async fn at(&self, segment: SegmentName, start: Lsn, until: Option<Lsn>) -> Result<Option<Content>, LogError> {
+        let file = LogFile::Segment(segment);
+        if let Some(piece) = self.checked(file).await? {
+            return Ok(Some(Content::Piece(piece, None)));
         }
-        Ok(None)
+        let found = match self.assembled(segment, start, until).await {
+            Ok(Some((bytes, reached))) if reached == bytes.len() => {
+                return Ok(Some(Content::Assembled(bytes, reached)));
+            }
+            found => found,
+        };
+        // A segment is stored before its ranges are deleted. So if it still isn't there, none of them was deleted meanwhile, and what
+        // was found of them is all that there was.
+        if let Some(piece) = self.checked(file).await? {
+            return Ok(Some(Content::Piece(piece, None)));
+        }
+        Ok(found?.map(|(bytes, reached)| Content::Assembled(bytes, reached)))
     }
 
     /// A segment's object whose head is what its name says; `None` if there is none.
@@ -260,9 +275,15 @@ impl Log {
         }
     }
 
-    /// The ranges of one segment as its bytes, with zeros behind the last one. `None` if there is none.
-    async fn assembled(&self, segment: SegmentName, start: Lsn) -> Result<Option<(Vec<u8>, usize)>, LogError> {
-        let ranges = self.ranges(segment.timeline, start).await?;
+    /// The ranges of one segment, or those before `until`, as its bytes, with zeros behind the last one. `None` if there is none.
+    async fn assembled(
+        &self,
+        segment: SegmentName,
+        start: Lsn,
+        until: Option<Lsn>,
+    ) -> Result<Option<(Vec<u8>, usize)>, LogError> {
+        let mut ranges = self.ranges(segment.timeline, start).await?;
+        ranges.retain(|(from, _)| until.is_none_or(|until| *from < until));
         match ranges.is_empty() {
             true => Ok(None),
             false => self.joined(segment.timeline, start, &ranges).await.map(Some),
@@ -357,7 +378,7 @@ impl Log {
         while let (None, Some(child)) = (later, history.child_of(timeline)) {
             // The next timeline has a copy of the segment in which it began.
             let copy = SegmentName::of(child, start, self.cluster.segment_size);
-            if matches!(place, Place::Until(_)) && self.at(copy, start).await?.is_some() {
+            if matches!(place, Place::Until(_)) && self.at(copy, start, None).await?.is_some() {
                 return Err(self.absent(file, &format!("timeline {} begins in it, and has all of it", child.number())));
             }
             later = self.first_after(child, start).await?;
@@ -366,7 +387,7 @@ impl Log {
         match later {
             None => Err(self.absent(file, "it is the end of the log")),
             // The segment may have been stored between the two questions.
-            Some(later) => match self.at(segment, start).await? {
+            Some(later) => match self.at(segment, start, None).await? {
                 Some(found @ Content::Piece(..)) if place == Place::Within => Ok(Fetched(found)),
                 _ => Err(LogError::Hole { vault: self.vault.url().to_owned(), file: file.to_string(), later }),
             },
@@ -384,11 +405,9 @@ impl Log {
         let after_ranges = name::before_ranges(system, timeline, position)?;
         for after in [before, after_ranges] {
             let mut entries = Box::pin(self.vault.entries(&prefix, Some(&after)));
-            let mut seen = 0;
-            while seen < GLANCE
-                && let Some(entry) = entries.try_next().await?
-            {
-                seen += 1;
+            // Names of segments may stand before those of ranges, and are all too early then. The end of the listing proves an absence,
+            // and not their number.
+            while let Some(entry) = entries.try_next().await? {
                 let start = match LogObject::parse(&entry.key) {
                     Some((_, LogObject::File(LogFile::Segment(name)))) => name.start(size),
                     Some((_, LogObject::Range { start, .. })) => Some(start),

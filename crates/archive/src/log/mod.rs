@@ -21,7 +21,7 @@ mod object;
 mod store;
 
 pub use cluster::Cluster;
-pub use contents::{Contents, Held, Hole, Span};
+pub use contents::{Contents, Gap, Held, Hole, Span};
 pub use error::LogError;
 pub use fetch::Fetched;
 pub use history::{Ancestor, History};

@@ -243,6 +243,16 @@ pub enum LogFile {
     History(TimelineId),
 }
 
+impl LogFile {
+    /// The timeline that it belongs to.
+    pub fn timeline(self) -> TimelineId {
+        match self {
+            Self::Segment(name) | Self::Partial(name) | Self::Backup(name, _) => name.timeline,
+            Self::History(timeline) => timeline,
+        }
+    }
+}
+
 impl fmt::Display for LogFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -308,11 +318,8 @@ impl LogObject {
     /// The timeline that it belongs to.
     pub fn timeline(self) -> TimelineId {
         match self {
-            Self::File(LogFile::Segment(name) | LogFile::Partial(name) | LogFile::Backup(name, _)) => name.timeline,
-            Self::File(LogFile::History(timeline))
-            | Self::Range { timeline, .. }
-            | Self::Hole { timeline, .. }
-            | Self::Trimmed { timeline, .. } => timeline,
+            Self::File(file) => file.timeline(),
+            Self::Range { timeline, .. } | Self::Hole { timeline, .. } | Self::Trimmed { timeline, .. } => timeline,
         }
     }
 

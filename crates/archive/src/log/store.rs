@@ -85,6 +85,11 @@ impl Log {
         };
         let packed = self.pack(kind, name.timeline, start, content);
         let packed = packed.map_err(|error| LogError::Io { path: file.to_string(), cause: error.to_string() })?;
+        let (length, size) = (packed.head.length, self.cluster.segment_size.bytes());
+        if length != u64::from(size) {
+            let cause = format!("{length} bytes of it were read, and a segment of this cluster has {size}");
+            return Err(LogError::NotALog { file: file.to_string(), cause });
+        }
         self.put(&LogObject::File(file).key(self.cluster.system)?, packed).await
     }
 
@@ -232,7 +237,9 @@ impl Log {
 
     /// Reads an object and proves its head.
     pub(super) async fn piece(&self, key: &ObjectKey) -> Result<Piece, LogError> {
-        let bytes = self.vault.read(key, None, LARGEST).await?;
+        // Content that doesn't shrink has a little more bytes in frames.
+        let largest = LARGEST.min(2 * u64::from(self.cluster.segment_size.bytes()));
+        let bytes = self.vault.read(key, None, largest).await?;
         Ok(Piece::parse(&self.vault.object(key), bytes)?)
     }
 }

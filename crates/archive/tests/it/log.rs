@@ -1,15 +1,21 @@
 //! A log in a vault: what is stored comes back, and what is missing is told as what it is.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use seawall_archive::log::{
     Cluster, Line, Log, LogError, LogFile, Lsn, SegmentName, SegmentSize, Stored, SystemId, TimelineId,
 };
 use seawall_core::Failure;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Fault, SimulatedStore};
-use seawall_vault::{ObjectKey, Policy, Vault};
+use seawall_vault::{
+    Abilities, Body, Error, Meta, Multipart, ObjectKey, Page, Policy, Prefix, PutOptions, Scheme, Store, Tag, Vault,
+};
 
 const SIZE: u64 = 1 << 20;
 
@@ -168,6 +174,139 @@ async fn ranges_are_one_segment_with_zeros_behind_them() {
     assert!(segment(&log, 1, 1, Line::Latest).await.expect("there") == whole);
 }
 
+/// A store in which a receiver completes a segment at a given request: it stores it, and then deletes its ranges.
+#[derive(Debug)]
+struct Completing {
+    inner: MemoryStore,
+    segment: (ObjectKey, Vec<u8>),
+    ranges: Vec<ObjectKey>,
+    at: u64,
+    asked: Arc<AtomicU64>,
+}
+
+impl Completing {
+    async fn ask(&self) {
+        if self.asked.fetch_add(1, Ordering::SeqCst) == self.at {
+            let (key, object) = self.segment.clone();
+            vault(&self.inner).put(&key, object.into(), None).await.expect("stored");
+            vault(&self.inner).delete(&self.ranges).await.expect("deleted");
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Completing {
+    fn url(&self) -> String {
+        self.inner.url()
+    }
+
+    fn scheme(&self) -> Scheme {
+        self.inner.scheme()
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.inner.abilities()
+    }
+
+    async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
+        self.inner.put(key, body, options).await
+    }
+
+    async fn begin(&self, key: &ObjectKey, options: &PutOptions, most: usize) -> Result<Box<dyn Multipart>, Error> {
+        self.inner.begin(key, options, most).await
+    }
+
+    async fn get(&self, key: &ObjectKey, range: Option<Range<u64>>) -> Result<Body, Error> {
+        self.ask().await;
+        self.inner.get(key, range).await
+    }
+
+    async fn head(&self, key: &ObjectKey) -> Result<Meta, Error> {
+        self.ask().await;
+        self.inner.head(key).await
+    }
+
+    async fn list(&self, prefix: &Prefix, after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
+        self.ask().await;
+        self.inner.list(prefix, after, limit).await
+    }
+
+    async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
+        self.inner.delete(keys).await
+    }
+}
+
+#[tokio::test]
+async fn a_segment_that_is_just_being_completed_is_neither_absent_nor_a_hole() {
+    let whole = bytes(1, 2);
+    let made = MemoryStore::new();
+    put(&log(&made).await, 1, 2).await;
+    let segment_key = key("00000001/000000010000000000000002.zst");
+    let complete = object(&made, &segment_key).await;
+    for parts in [&[(0, 100), (100, 5000)][..], &[(0, 100), (100, SIZE as usize)], &[(0, 100), (60, 300), (300, 900)]] {
+        for number in 0.. {
+            let store = MemoryStore::new();
+            let log = log(&store).await;
+            put(&log, 1, 1).await;
+            let mut ranges = Vec::new();
+            for (from, to) in parts {
+                log.put_range(id(1), at(2, *from as u64), whole[*from..*to].to_vec().into()).await.expect("stored");
+                let (from, to) = (SIZE * 2 + *from as u64, SIZE * 2 + *to as u64);
+                ranges.push(key(&format!("00000001/{from:016X}-{to:016X}.zst")));
+            }
+            let asked = Arc::new(AtomicU64::new(0));
+            let completing = Completing {
+                inner: store,
+                segment: (segment_key.clone(), complete.clone()),
+                ranges,
+                at: number,
+                asked: asked.clone(),
+            };
+            let vault = Vault::new(Arc::new(completing), Policy { seed: 1, ..Policy::default() });
+            let log = Log::open(&vault).await.expect("read").expect("a log");
+            let found = segment(&log, 1, 2, Line::Of(id(1))).await.expect("there");
+            let (_, reached) = parts.last().expect("a part");
+            assert!(found[..*reached] == whole[..*reached], "{parts:?}, request {number}");
+            let rest = &found[*reached..];
+            assert!(*rest == whole[*reached..] || rest.iter().all(|byte| *byte == 0), "{parts:?}, request {number}");
+            if asked.load(Ordering::SeqCst) <= number {
+                assert!(number > 3, "{number}");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_restore_that_knows_of_a_gap_ends_there() {
+    let store = MemoryStore::new();
+    let log = log(&store).await;
+    put(&log, 1, 1).await;
+    for (from, to) in [(0, 100), (100, 5000), (6000, 7000)] {
+        log.put_range(id(1), at(2, from as u64), bytes(1, 2)[from..to].to_vec().into()).await.expect("stored");
+    }
+    put(&log, 1, 4).await;
+    let until = log.contents().await.expect("listed").reach(id(1), at(1, 0));
+    assert_eq!(until, Some(at(2, 5000)));
+    let get = async |number: u64, until: Option<Lsn>| {
+        let file = LogFile::Segment(name(1, number));
+        let mut bytes = Vec::new();
+        log.fetch_until(file, Line::Of(id(1)), until).await?.write_to(&mut bytes, Path::new("memory"))?;
+        Ok::<_, LogError>(bytes)
+    };
+    assert_eq!(code(get(2, None).await), "log.hole");
+    assert!(get(1, until).await.expect("there") == bytes(1, 1));
+    let last = get(2, until).await.expect("there");
+    assert!(last[..5000] == bytes(1, 2)[..5000] && last[5000..].iter().all(|byte| *byte == 0));
+    for number in [3, 4, 5] {
+        assert_eq!(code(get(number, until).await), "log.absent", "{number}");
+    }
+    // A whole segment is cut as well: it came after the restore was made.
+    assert!(get(4, Some(at(4, 10))).await.expect("there")[10..].iter().all(|byte| *byte == 0));
+    // What the restore needs and what is gone since is still a gap.
+    assert_eq!(code(get(3, Some(at(4, 10))).await), "log.hole");
+}
+
 #[tokio::test]
 async fn ranges_that_do_not_fit_are_refused() {
     let store = MemoryStore::new();
@@ -209,6 +348,33 @@ async fn what_is_missing_before_the_end_is_a_hole() {
     let contents = log.contents().await.expect("listed");
     let gaps: Vec<_> = contents.timelines[&id(1)].gaps().map(|gap| (gap.start, gap.end)).collect();
     assert_eq!(gaps, [(at(2, 0), at(3, 0)), (at(4, 0), at(6, 0))]);
+}
+
+#[tokio::test]
+async fn names_of_many_segments_do_not_hide_a_range_behind_them() {
+    let store = MemoryStore::new();
+    let log = log(&store).await;
+    // On timeline 1, names of segments stand between those of ranges below and above 1/0.
+    for number in 1..1500 {
+        let name = key(&format!("00000001/{}.zst", name(1, number)));
+        vault(&store).put(&name, Bytes::from_static(b"x"), None).await.expect("written");
+    }
+    log.put_range(id(1), at(4097, 0), b"the log goes on".to_vec().into()).await.expect("stored");
+    for number in [4095, 4096] {
+        assert_eq!(code(segment(&log, 1, number, Line::Latest).await), "log.hole", "{number}");
+    }
+    assert_eq!(code(segment(&log, 1, 4098, Line::Latest).await), "log.absent");
+}
+
+#[tokio::test]
+async fn a_segment_of_another_length_is_not_stored() {
+    let store = MemoryStore::new();
+    let log = log(&store).await;
+    let whole = bytes(1, 1);
+    for content in [&whole[..100], &[&whole[..], b"more"].concat()] {
+        assert_eq!(code(log.put_segment(name(1, 1), true, &mut &content[..]).await), "log.not-a-segment");
+    }
+    assert!(log.contents().await.expect("listed").timelines.is_empty());
 }
 
 #[tokio::test]
