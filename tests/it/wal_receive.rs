@@ -7,7 +7,9 @@ use std::time::Duration;
 use seawall_tests::{Process, Random, run, seawall, wait};
 
 use crate::postgres::server::Server;
-use crate::wal::{LATE, SUMS, VERSIONS, as_owner, fetch, fetch_from, recover, scratch, stops};
+use crate::wal::{
+    LATE, SUMS, VERSIONS, as_owner, fetch, fetch_from, push_into, recover, scratch, stops, until_archived,
+};
 
 const CONFIGURATION: &str = "wal_level = replica\nmax_wal_senders = 8\nmax_replication_slots = 8\nwal_keep_size = 0\n";
 
@@ -194,6 +196,8 @@ fn received_log_waits_for_a_store_that_is_away_and_for_a_server_that_restarts() 
     std::fs::write(&site.vault, "no folder").expect("written");
     // Commits don't wait for the vault.
     site.commit(10);
+    let failed = || receiver.stderr().contains("the log isn't received").then_some(());
+    wait::until("a failure", LATE, failed);
     std::fs::remove_file(&site.vault).expect("removed");
     std::fs::rename(&aside, &site.vault).expect("moved back");
     site.until_stored();
@@ -238,6 +242,144 @@ fn received_log_follows_a_promotion_and_refuses_the_demoted_server() {
         assert_eq!(objects(&old.vault, ""), before, "nothing of it is in the vault");
         assert_eq!(recover(&base, &fetch_from(&old.vault, "")).sql("postgres", SUMS), sums, "{major}");
     }
+}
+
+/// What has a server archive into a vault from now on, and waits until it does.
+fn archive_into(server: &Server, vault: &Path) {
+    let command = push_into(vault);
+    server.sql("postgres", &format!("ALTER SYSTEM SET archive_command = '{command}'"));
+    server.sql("postgres", "SELECT pg_reload_conf()");
+    let set = || (server.sql("postgres", "SHOW archive_command") == command).then_some(());
+    wait::until("the setting", wait::SOON, set);
+}
+
+/// Ends a segment with something in it. Returns its name.
+fn end_segment(server: &Server) -> String {
+    server.sql("postgres", "SELECT pg_create_restore_point('ended')");
+    server.sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())")
+}
+
+#[test]
+fn a_gap_before_segments_that_were_pushed_is_received_while_the_server_has_it() {
+    let mut site = Site::start(15, "archive_mode = on\narchive_command = '/bin/true'\n");
+    let mut receiver = site.receive();
+    site.until_stored();
+    let base = site.server.base();
+    site.commit(3);
+    site.until_stored();
+    receiver.stop().ok();
+    for _ in 0..3 {
+        site.commit(2);
+        end_segment(&site.server);
+    }
+    // From here on the server archives by itself; nothing stored what was written meanwhile.
+    archive_into(&site.server, &site.vault);
+    site.commit(2);
+    let name = end_segment(&site.server);
+    until_archived(&site.server, &name);
+    let listed = list(&site.vault).exits(1);
+    assert!(listed.stdout.contains("missing"), "{listed}");
+    let mut receiver = site.receive();
+    site.commit(2);
+    site.until_stored();
+    let sums = site.sums();
+    receiver.stop().ok();
+    list(&site.vault).exits(0);
+    assert!(site.objects(".hole").is_empty());
+    assert_eq!(recover(&base, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn the_end_of_the_old_timeline_is_received_from_the_promoted_server_that_archives_already() {
+    let mut old = Site::start(18, "wal_keep_size = '1GB'\narchive_mode = on\narchive_command = '/bin/true'\n");
+    let standby = Server::standby_of(&old.server);
+    let mut receiver = old.receive();
+    let base = old.server.base();
+    old.commit(3);
+    old.until_stored();
+    receiver.stop().ok();
+    for _ in 0..3 {
+        old.commit(2);
+        end_segment(&old.server);
+    }
+    let end = old.server.sql("postgres", "SELECT pg_current_wal_lsn()");
+    let there = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
+    wait::until("the standby's log", LATE, || (standby.sql("postgres", &there) == "t").then_some(()));
+    archive_into(&standby, &old.vault);
+    standby.sql("postgres", "SELECT pg_promote()");
+    standby.sql("postgres", "INSERT INTO t VALUES (1001, 1, 'new')");
+    let name = end_segment(&standby);
+    until_archived(&standby, &name);
+    let listed = list(&old.vault).exits(1);
+    assert!(listed.stdout.contains("missing"), "{listed}");
+    let mut receiver = receive(&standby, &old.vault);
+    standby.sql("postgres", "INSERT INTO t VALUES (1002, 1, 'newer')");
+    until_stored(&standby);
+    let sums = standby.sql("postgres", SUMS);
+    receiver.stop().ok();
+    list(&old.vault).exits(0);
+    assert_eq!(recover(&base, &fetch_from(&old.vault, "")).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_server_without_the_histories_of_older_timelines_is_received() {
+    let mut first = Site::start(15, "");
+    first.commit(2);
+    let second = Server::standby_of(&first.server);
+    second.sql("postgres", "SELECT pg_promote()");
+    let third = Server::standby_of(&second);
+    third.sql("postgres", "SELECT pg_promote()");
+    let _ = std::fs::remove_file(third.folder().join("data/pg_wal/00000002.history"));
+    let vault = PathBuf::from(third.folder_of_its_own("vault"));
+    let mut receiver = receive(&third, &vault);
+    until_stored(&third);
+    let base = third.base();
+    third.sql("postgres", "INSERT INTO t VALUES (1001, 1, 'new')");
+    until_stored(&third);
+    let sums = third.sql("postgres", SUMS);
+    receiver.kill_9();
+    assert_eq!(objects(&vault, ".history"), ["00000003.history"]);
+    let named = "recovery_target_timeline = '3'\n";
+    assert_eq!(recover(&base, &format!("{}{named}", fetch_from(&vault, "--timeline 3"))).sql("postgres", SUMS), sums);
+    // It begins again where it was.
+    let mut receiver = receive(&third, &vault);
+    third.sql("postgres", "INSERT INTO t VALUES (1002, 1, 'newer')");
+    until_stored(&third);
+    let sums = third.sql("postgres", SUMS);
+    receiver.stop().ok();
+    assert!(objects(&vault, ".hole").is_empty());
+    assert_eq!(recover(&base, &format!("{}{named}", fetch_from(&vault, "--timeline 3"))).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_branch_that_nobody_follows_does_not_keep_a_server_from_being_received() {
+    let mut site = Site::start(15, "");
+    let mut receiver = site.receive();
+    site.until_stored();
+    let base = site.server.base();
+    site.commit(3);
+    site.until_stored();
+    receiver.stop().ok();
+    // A copy for a test is promoted, and archives into the same vault.
+    let archiving = format!("archive_mode = on\narchive_command = '{}'\n", push_into(&site.vault));
+    let copy = recover(&base, &format!("{}{archiving}", fetch_from(&site.vault, "")));
+    copy.sql("postgres", "INSERT INTO t VALUES (1001, 1, 'test')");
+    let name = end_segment(&copy);
+    until_archived(&copy, &name);
+    drop(copy);
+    site.commit(3);
+    let mut refused = site.receive();
+    wait::until("the refusal", LATE, || refused.stderr().contains("log.demoted").then_some(()));
+    refused.stop();
+    let mut command = as_owner(&seawall());
+    command.current_dir("/tmp").args(["wal", "receive", "--timeline", "1", &site.server.url("postgres")]);
+    let mut receiver = Process::spawn("seawall", command.arg(&site.vault));
+    site.commit(3);
+    site.until_stored();
+    let sums = site.sums();
+    receiver.stop().ok();
+    let first = format!("{}recovery_target_timeline = '1'\n", fetch_from(&site.vault, "--timeline 1"));
+    assert_eq!(recover(&base, &first).sql("postgres", SUMS), sums);
 }
 
 #[test]

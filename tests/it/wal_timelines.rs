@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use seawall_tests::wait;
+use seawall_tests::{run, seawall, wait};
 
 use crate::postgres::server::is_root;
-use crate::wal::{LATE, SUMS, Site, VERSIONS, fetch_from, program, push_into, recover, scratch, stops};
+use crate::wal::{LATE, SUMS, Site, VERSIONS, as_owner, fetch_from, program, push_into, recover, scratch, stops};
 
 #[test]
 fn wal_of_a_promoted_server_and_of_a_demoted_one_stay_apart() {
@@ -94,6 +94,29 @@ fn wal_in_an_encrypted_vault() {
     let base = site.server.base();
     site.commit(5);
     let name = site.archive();
+    // Another host goes on with the log, as after a failover. It needs the keys of the first one.
+    site.server.sql("postgres", "ALTER SYSTEM SET archive_command = 'false'");
+    site.server.sql("postgres", "SELECT pg_reload_conf()");
+    let set = || (site.server.sql("postgres", "SHOW archive_command") == "false").then_some(());
+    wait::until("the setting", wait::SOON, set);
+    site.commit(5);
+    let next = site.server.sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())");
+    let other = place.path().join("other");
+    std::fs::create_dir(&other).expect("a folder");
+    open(&other);
+    let push_there = || {
+        let mut command = as_owner(&seawall());
+        command.env("HOME", &other).args(["wal", "push"]).arg(site.server.data().join("pg_wal").join(&next));
+        run("wal push", command.arg("--vault").arg(&vault).args(["--recipient", &public]))
+    };
+    let refused = push_there().exits(1);
+    assert!(refused.stderr.contains("error[vault."), "{refused}");
+    let copied = Command::new("cp").arg("-a").arg(place.path().join(".local")).arg(&other).status();
+    assert!(copied.expect("cp").success());
+    // Those that are made each day stay at the first host.
+    let daily = Command::new("find").arg(other.join(".local")).args(["-name", "*-*.key", "-delete"]).status();
+    assert!(daily.expect("find").success());
+    push_there().ok();
     let sums = site.sums();
     assert!(std::fs::read(site.object(&name)).expect("an object").starts_with(b"age-encryption.org/v1"));
     if is_root() {

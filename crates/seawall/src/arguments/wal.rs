@@ -47,6 +47,9 @@ pub(crate) struct WalReceiveArguments {
     /// The name of the replication slot, for this vault alone
     #[arg(long, value_name = "NAME", default_value = "seawall")]
     pub(crate) slot: String,
+    /// The server's timeline, although the vault has a later one: a branch that isn't followed, for instance of a test
+    #[arg(long, value_name = "N")]
+    pub(crate) timeline: Option<std::num::NonZeroU32>,
     #[command(flatten)]
     pub(crate) encryption: EncryptionArguments,
 }

@@ -1,6 +1,6 @@
 //! From where is the log asked for, and may it be? Pure: facts of the server and the vault in, a decision out.
 
-use seawall_archive::log::{Cluster, Contents, History, Lsn, SegmentSize, TimelineId};
+use seawall_archive::log::{Cluster, Contents, History, Hole, Lsn, SegmentSize, TimelineId};
 
 /// What is known before the log is asked for.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub(super) struct Facts<'a> {
     pub(super) removed: bool,
     /// From where on the server keeps its log for us.
     pub(super) kept: Lsn,
+    /// A timeline that the user says is followed, although the vault has a later one.
+    pub(super) follows: Option<TimelineId>,
 }
 
 /// What is done.
@@ -49,26 +51,41 @@ pub(super) struct Start {
     pub(super) durable: Lsn,
     /// Whether the vault has the bytes from `from` to `durable` on this timeline.
     pub(super) continues: bool,
-    /// What is lost: from the end of the vault's log to where the server's begins.
-    pub(super) hole: Option<(Lsn, Lsn)>,
+    /// What is lost: the timeline on which the vault's log ends, its end, and where the log goes on.
+    pub(super) hole: Option<(TimelineId, Lsn, Lsn)>,
 }
 
 /// Decides.
 pub(super) fn decide(facts: &Facts<'_>) -> Decision {
-    let Facts { server, history, flushed, contents, removed, kept } = facts;
+    let Facts { server, history, flushed, contents, removed, kept, follows } = facts;
     let (own, size) = (history.timeline, server.segment_size);
-    if let Some(newest) = contents.newest().filter(|newest| *newest > own) {
+    if let Some(newest) = contents.newest().filter(|newest| *newest > own && *follows != Some(own)) {
         let switch = contents.history(newest).and_then(|newest| newest.switch_of(own));
         return Decision::Demoted { newest, switch };
     }
-    let frontier = frontier(contents, history);
-    let Some((timeline, durable)) = frontier.filter(|_| !removed) else {
-        return Decision::Stream(anew(history, *kept, size, frontier));
-    };
-    if timeline == own && durable > *flushed {
-        return Decision::Behind { ours: durable };
+    let ours = contents.timelines.get(&own).and_then(|held| held.spans.last()).map(|span| span.end);
+    if let Some(ours) = ours.filter(|ours| ours > flushed) {
+        return Decision::Behind { ours };
     }
-    Decision::Stream(following(history, timeline, durable, size))
+    let Some(frontier) = frontier(contents, history, None) else {
+        return Decision::Stream(anew(history, *kept, size));
+    };
+    if !removed {
+        return Decision::Stream(following(history, frontier.timeline, frontier.end, size));
+    }
+    // The log goes on where the server's begins, or where the vault's does behind the gap.
+    let kept_from = kept.segment_start(size);
+    let begins = if kept_from > frontier.end { Some(kept_from) } else { None };
+    let (resumes, start) = match (frontier.behind, begins) {
+        (Some(behind), begins) if begins.is_none_or(|begins| behind <= begins) => {
+            let next = self::frontier(contents, history, Some(behind));
+            let next = next.map_or((line_at(history, behind), behind), |next| (next.timeline, next.end));
+            (behind, following(history, next.0, next.1, size))
+        }
+        _ => (kept_from, anew(history, *kept, size)),
+    };
+    let hole = (frontier.end < resumes).then_some((frontier.timeline, frontier.end, resumes));
+    Decision::Stream(Start { hole, ..start })
 }
 
 /// Where the log goes on that ends at `durable` on `timeline`.
@@ -85,22 +102,69 @@ pub(super) fn following(history: &History, timeline: TimelineId, durable: Lsn, s
 }
 
 /// A start where the server's log begins.
-fn anew(history: &History, kept: Lsn, size: SegmentSize, frontier: Option<(TimelineId, Lsn)>) -> Start {
-    let then = history.ancestors.iter().find(|ancestor| ancestor.switch > kept);
-    let timeline = then.map_or(history.timeline, |ancestor| ancestor.timeline);
+fn anew(history: &History, kept: Lsn, size: SegmentSize) -> Start {
     let from = kept.segment_start(size);
-    let hole = frontier.map(|(_, durable)| (durable, from)).filter(|(durable, from)| durable < from);
-    Start { timeline, from, durable: from, continues: false, hole }
+    Start { timeline: line_at(history, kept), from, durable: from, continues: false, hole: None }
 }
 
-/// How far the vault has the log on the way to the server's timeline.
-pub(super) fn frontier(contents: &Contents, history: &History) -> Option<(TimelineId, Lsn)> {
+/// The timeline that a position is on, on the way to the server's timeline.
+fn line_at(history: &History, position: Lsn) -> TimelineId {
+    let then = history.ancestors.iter().find(|ancestor| ancestor.switch > position);
+    then.map_or(history.timeline, |ancestor| ancestor.timeline)
+}
+
+/// Where the vault's log ends on the way to the server's timeline, before its first gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Frontier {
+    timeline: TimelineId,
+    /// The position after the last byte before the gap.
+    end: Lsn,
+    /// Where the vault's log goes on behind the gap, if it does.
+    behind: Option<Lsn>,
+}
+
+/// Finds it, from `floor` on. What is recorded as lost, and everything before it, isn't looked for: a server removes its oldest log
+/// first.
+fn frontier(contents: &Contents, history: &History, floor: Option<Lsn>) -> Option<Frontier> {
+    let size = contents.cluster.segment_size;
     let line = history.ancestors.iter().map(|ancestor| (ancestor.timeline, Some(ancestor.switch)));
     let line: Vec<_> = line.chain([(history.timeline, None)]).collect();
-    line.into_iter().rev().find_map(|(timeline, switch)| {
-        let end = contents.timelines.get(&timeline)?.spans.last()?.end;
-        Some((timeline, switch.map_or(end, |switch| switch.min(end))))
-    })
+    let is_on_the_line = |hole: &&Hole| match history.switch_of(hole.timeline) {
+        Some(switch) => hole.start < switch,
+        None => hole.timeline == history.timeline,
+    };
+    let recorded = contents.holes.iter().filter(is_on_the_line).map(|hole| hole.end).max();
+    let floor = floor.max(recorded);
+    // The parts of each timeline that belong to the line, from the floor on, and where their timeline began.
+    let began = std::iter::once(None).chain(line.iter().map(|(_, switch)| *switch));
+    let spans = line.iter().zip(began).flat_map(|((timeline, switch), began)| {
+        let held = contents.timelines.get(timeline);
+        // Retention deletes the oldest log, which isn't asked for again.
+        let floor = floor.max(held.and_then(|held| held.trimmed));
+        let all = held.map(|held| held.spans.as_slice()).unwrap_or_default();
+        all.iter().filter_map(move |span| {
+            let end = switch.map_or(span.end, |switch| switch.min(span.end));
+            let start = floor.map_or(span.start, |floor| floor.max(span.start));
+            (start < end).then_some((*timeline, began, start, end))
+        })
+    });
+    let mut found = floor.map(|floor| (line_at(history, floor), floor));
+    for (timeline, began, start, end) in spans {
+        let Some((before, reached)) = found else {
+            found = Some((timeline, end));
+            continue;
+        };
+        let is_next = match began.filter(|_| before != timeline) {
+            // A timeline begins with a copy of the segment in which it left the one before.
+            Some(began) => reached >= began.segment_start(size) && start <= began,
+            None => start <= reached,
+        };
+        if !is_next {
+            return Some(Frontier { timeline: before, end: reached, behind: Some(start) });
+        }
+        found = Some((timeline, end.max(reached)));
+    }
+    found.map(|(timeline, end)| Frontier { timeline, end, behind: None })
 }
 
 #[cfg(test)]
@@ -108,6 +172,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use seawall_archive::log::{Held, Span, SystemId};
+    use seawall_core::Moment;
 
     use super::*;
 
@@ -131,17 +196,29 @@ mod tests {
 
     /// Contents: for each timeline its spans in bytes, and the histories.
     fn contents(spans: &[(u32, u64, u64)], histories: &[(u32, &str)]) -> Contents {
+        with_holes(spans, histories, &[])
+    }
+
+    /// The same, and what is recorded as lost.
+    fn with_holes(spans: &[(u32, u64, u64)], histories: &[(u32, &str)], holes: &[(u32, u64, u64)]) -> Contents {
         let mut timelines: BTreeMap<TimelineId, Held> = BTreeMap::new();
         for (timeline, start, end) in spans {
             let span = Span { start: Lsn::new(*start), end: Lsn::new(*end) };
             timelines.entry(id(*timeline)).or_default().spans.push(span);
         }
         let histories = histories.iter().map(|(number, text)| (id(*number), history(*number, text))).collect();
-        Contents { cluster: cluster(), timelines, histories, holes: Vec::new() }
+        let hole = |(timeline, start, end): &(u32, u64, u64)| Hole {
+            timeline: id(*timeline),
+            start: Lsn::new(*start),
+            end: Lsn::new(*end),
+            at: Moment::from_millis(0),
+            cause: String::new(),
+        };
+        Contents { cluster: cluster(), timelines, histories, holes: holes.iter().map(hole).collect() }
     }
 
-    fn stream(timeline: u32, from: u64, durable: u64, continues: bool, hole: Option<(u64, u64)>) -> Decision {
-        let hole = hole.map(|(start, end)| (Lsn::new(start), Lsn::new(end)));
+    fn stream(timeline: u32, from: u64, durable: u64, continues: bool, hole: Option<(u32, u64, u64)>) -> Decision {
+        let hole = hole.map(|(timeline, start, end)| (id(timeline), Lsn::new(start), Lsn::new(end)));
         let (from, durable) = (Lsn::new(from), Lsn::new(durable));
         Decision::Stream(Start { timeline: id(timeline), from, durable, continues, hole })
     }
@@ -153,7 +230,7 @@ mod tests {
         let kept = 9 * SIZE + 77;
         let at = |number: u32, text: &'static str, flushed: u64| (history(number, text), flushed);
         type Row<'a> = (&'a str, (History, u64), Contents, bool, Decision);
-        let rows: Vec<Row<'_>> = vec![
+        let mut rows: Vec<Row<'_>> = vec![
             (
                 "the first time: where the slot begins",
                 at(1, "", kept),
@@ -180,11 +257,50 @@ mod tests {
                 at(1, "", kept),
                 contents(&[(1, SIZE, 5 * SIZE + 100)], &[]),
                 true,
-                stream(1, 9 * SIZE, 9 * SIZE, false, Some((5 * SIZE + 100, 9 * SIZE))),
+                stream(1, 9 * SIZE, 9 * SIZE, false, Some((1, 5 * SIZE + 100, 9 * SIZE))),
             ),
             (
-                "the first time, and the slot is older than the promotion",
-                at(2, left, 3 * SIZE),
+                "a gap that the server can still fill: it begins before what was pushed meanwhile",
+                at(1, "", kept),
+                contents(&[(1, SIZE, 3 * SIZE + 100), (1, 6 * SIZE, 9 * SIZE)], &[]),
+                false,
+                stream(1, 3 * SIZE, 3 * SIZE + 100, true, None),
+            ),
+            (
+                "a gap that the server can't fill: on behind what is there",
+                at(1, "", kept),
+                contents(&[(1, SIZE, 3 * SIZE + 100), (1, 6 * SIZE, 8 * SIZE + 5)], &[]),
+                true,
+                stream(1, 8 * SIZE, 8 * SIZE + 5, true, Some((1, 3 * SIZE + 100, 6 * SIZE))),
+            ),
+            (
+                "a gap of which the server can fill a part",
+                at(1, "", 14 * SIZE),
+                contents(&[(1, SIZE, 3 * SIZE + 100), (1, 12 * SIZE, 13 * SIZE)], &[]),
+                true,
+                stream(1, 9 * SIZE, 9 * SIZE, false, Some((1, 3 * SIZE + 100, 9 * SIZE))),
+            ),
+            (
+                "a gap that is recorded, and another one behind it",
+                at(1, "", kept),
+                with_holes(
+                    &[(1, SIZE, 3 * SIZE), (1, 5 * SIZE, 6 * SIZE + 7), (1, 8 * SIZE, 9 * SIZE)],
+                    &[],
+                    &[(1, 3 * SIZE, 5 * SIZE)],
+                ),
+                false,
+                stream(1, 6 * SIZE, 6 * SIZE + 7, true, None),
+            ),
+            (
+                "a gap that is recorded, and nothing came behind it so far",
+                at(1, "", kept),
+                with_holes(&[(1, SIZE, 3 * SIZE)], &[], &[(1, 3 * SIZE, 5 * SIZE)]),
+                false,
+                stream(1, 5 * SIZE, 5 * SIZE, true, None),
+            ),
+            (
+                "the first time, and the slot is behind the promotion",
+                at(2, left, kept),
                 contents(&[], &[]),
                 false,
                 stream(2, 9 * SIZE, 9 * SIZE, false, None),
@@ -195,6 +311,45 @@ mod tests {
                 contents(&[(1, SIZE, 3 * SIZE + 1)], &[]),
                 false,
                 stream(1, 3 * SIZE, 3 * SIZE + 1, true, None),
+            ),
+            (
+                "promoted, the rest of the old timeline is missing, and the new server pushed already",
+                at(2, left, kept),
+                contents(&[(1, SIZE, 2 * SIZE + 1), (2, 4 * SIZE, 8 * SIZE)], &[(2, left)]),
+                false,
+                stream(1, 2 * SIZE, 2 * SIZE + 1, true, None),
+            ),
+            (
+                "the same, and the server lacks it",
+                at(2, left, kept),
+                contents(&[(1, SIZE, 2 * SIZE + 1), (2, 4 * SIZE, 8 * SIZE + 1)], &[(2, left)]),
+                true,
+                stream(2, 8 * SIZE, 8 * SIZE + 1, true, Some((1, 2 * SIZE + 1, 4 * SIZE))),
+            ),
+            (
+                "that is recorded",
+                at(2, left, kept),
+                with_holes(
+                    &[(1, SIZE, 2 * SIZE + 1), (2, 4 * SIZE, 8 * SIZE + 1)],
+                    &[(2, left)],
+                    &[(1, 2 * SIZE + 1, 4 * SIZE)],
+                ),
+                false,
+                stream(2, 8 * SIZE, 8 * SIZE + 1, true, None),
+            ),
+            (
+                "what the demoted server lost is no gap of ours",
+                at(2, left, kept),
+                with_holes(&[(1, SIZE, 2 * SIZE), (1, 7 * SIZE, 8 * SIZE)], &[], &[(1, 5 * SIZE, 7 * SIZE)]),
+                false,
+                stream(1, 2 * SIZE, 2 * SIZE, true, None),
+            ),
+            (
+                "promoted, and the first segment of the new timeline is missing",
+                at(2, left, kept),
+                contents(&[(1, SIZE, switch), (2, 5 * SIZE, 8 * SIZE)], &[(2, left)]),
+                false,
+                stream(2, 4 * SIZE, switch, false, None),
             ),
             (
                 "promoted, and all of the old timeline is there",
@@ -211,9 +366,37 @@ mod tests {
                 stream(2, 4 * SIZE, switch, false, None),
             ),
             (
+                "promoted, and what the slot keeps is before the promotion",
+                (history(2, "1\t0/A000150\tx\n"), 11 * SIZE),
+                contents(&[], &[]),
+                false,
+                stream(1, 9 * SIZE, 9 * SIZE, false, None),
+            ),
+            (
+                "a hole that ends before the promotion",
+                (history(2, "1\t0/A000150\tx\n"), 11 * SIZE),
+                contents(&[(1, SIZE, 2 * SIZE)], &[]),
+                true,
+                stream(1, 9 * SIZE, 9 * SIZE, false, Some((1, 2 * SIZE, 9 * SIZE))),
+            ),
+            (
+                "a hole that ends behind the promotion",
+                at(2, left, kept),
+                contents(&[(1, SIZE, 2 * SIZE)], &[]),
+                true,
+                stream(2, 9 * SIZE, 9 * SIZE, false, Some((1, 2 * SIZE, 9 * SIZE))),
+            ),
+            (
                 "on the new timeline",
                 at(2, left, kept),
                 contents(&[(1, SIZE, switch), (2, 4 * SIZE, 5 * SIZE + 9)], &[(2, left)]),
+                false,
+                stream(2, 5 * SIZE, 5 * SIZE + 9, true, None),
+            ),
+            (
+                "on the new timeline, as archive_command has it: the last segment of the old one has no end",
+                at(2, left, kept),
+                contents(&[(1, SIZE, 4 * SIZE), (2, 4 * SIZE, 5 * SIZE + 9)], &[(2, left)]),
                 false,
                 stream(2, 5 * SIZE, 5 * SIZE + 9, true, None),
             ),
@@ -245,11 +428,51 @@ mod tests {
                 false,
                 stream(2, 4 * SIZE, switch, false, None),
             ),
+            (
+                "twice promoted within one segment: the third timeline begins with a copy of it",
+                at(3, "1\t0/4000150\tx\n2\t0/4000250\ty\n", kept),
+                contents(&[(1, SIZE, 4 * SIZE), (3, 4 * SIZE, 8 * SIZE + 1)], &[]),
+                false,
+                stream(3, 8 * SIZE, 8 * SIZE + 1, true, None),
+            ),
         ];
+        let mut trimmed = contents(&[(1, SIZE, 2 * SIZE), (1, 4 * SIZE, 5 * SIZE + 9)], &[]);
+        trimmed.timelines.values_mut().for_each(|held| held.trimmed = Some(Lsn::new(4 * SIZE)));
+        let deleted = "what retention deleted isn't asked for";
+        rows.push((deleted, at(1, "", kept), trimmed, false, stream(1, 5 * SIZE, 5 * SIZE + 9, true, None)));
         for (what, (history, flushed), contents, removed, expected) in rows {
-            let (flushed, kept) = (Lsn::new(flushed), Lsn::new(kept));
-            let facts = Facts { server: cluster(), history: &history, flushed, contents: &contents, removed, kept };
+            let (flushed, kept, server) = (Lsn::new(flushed), Lsn::new(kept), cluster());
+            let contents = &contents;
+            let facts = Facts { server, history: &history, flushed, contents, removed, kept, follows: None };
             assert_eq!(decide(&facts), expected, "{what}");
+            // A gap that can't be filled is recorded, and the same isn't asked for again.
+            if let Decision::Stream(Start { hole: Some((timeline, start, end)), .. }) = expected {
+                let (at, cause) = (Moment::from_millis(0), String::new());
+                let holes = vec![Hole { timeline, start, end, at, cause }];
+                let recorded = Contents { holes, ..contents.clone() };
+                let again = decide(&Facts { contents: &recorded, removed: false, ..facts });
+                assert!(
+                    matches!(again, Decision::Stream(again) if again.durable >= end && again.hole.is_none()),
+                    "{what}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_branch_in_the_vault_that_is_not_followed_stops_nobody_who_says_so() {
+        let left = "1\t0/4000150\tpromoted\n";
+        let (history, server) = (history(1, ""), cluster());
+        let contents = contents(&[(1, SIZE, 5 * SIZE + 100), (2, 4 * SIZE, 8 * SIZE)], &[(2, left)]);
+        let (flushed, kept) = (Lsn::new(9 * SIZE), Lsn::new(5 * SIZE));
+        for (follows, expected) in [
+            (None, Decision::Demoted { newest: id(2), switch: Some(Lsn::new(4 * SIZE + 0x150)) }),
+            (Some(id(1)), stream(1, 5 * SIZE, 5 * SIZE + 100, true, None)),
+            (Some(id(2)), Decision::Demoted { newest: id(2), switch: Some(Lsn::new(4 * SIZE + 0x150)) }),
+        ] {
+            let facts =
+                Facts { server, history: &history, flushed, contents: &contents, removed: false, kept, follows };
+            assert_eq!(decide(&facts), expected, "{follows:?}");
         }
     }
 }

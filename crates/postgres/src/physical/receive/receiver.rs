@@ -37,13 +37,16 @@ pub struct ReceiveOptions {
     pub slot: String,
     /// The shortest time between two ranges.
     pub interval: Duration,
+    /// The timeline to receive although the vault has a later one: that is a branch which isn't followed.
+    pub timeline: Option<TimelineId>,
     /// Whether the server's commits are to wait for the vault. Then each range is stored at once.
     pub synchronous: bool,
 }
 
 impl Default for ReceiveOptions {
     fn default() -> Self {
-        Self { slot: "seawall".to_owned(), interval: Duration::from_secs(1), synchronous: false }
+        let interval = Duration::from_secs(1);
+        Self { slot: "seawall".to_owned(), interval, timeline: None, synchronous: false }
     }
 }
 
@@ -132,7 +135,8 @@ impl Receiver {
                 self.standing.send_modify(|standing| standing.streaming = false);
                 return Err(failure);
             }
-            if streamed {
+            // Each gap that the server can't fill is learnt of by itself.
+            if streamed || learnt {
                 backoff.worked();
             }
             let wait = backoff.failed();
@@ -185,7 +189,9 @@ impl Receiver {
         let log = Log::claim(&self.vault, server).await?;
         let contents = log.contents().await?;
         // A demoted server's histories must not be looked for first: it may have none.
-        let history = match contents.newest().filter(|newest| *newest > identity.timeline) {
+        let is_left =
+            |newest: &TimelineId| *newest > identity.timeline && self.options.timeline != Some(identity.timeline);
+        let history = match contents.newest().filter(is_left) {
             Some(_) => History::first(identity.timeline),
             None => self.histories(connection, &log, identity.timeline).await?,
         };
@@ -199,15 +205,16 @@ impl Receiver {
             contents: &contents,
             removed: memory.removed,
             kept,
+            follows: self.options.timeline,
         };
         let start = match decide(&facts) {
             Decision::Stream(start) => start,
             Decision::Demoted { newest, switch } => return Err(self.demoted(identity.timeline, newest, switch)),
             Decision::Behind { ours } => return Err(self.behind(identity.flushed, ours)),
         };
-        if let Some((from, to)) = start.hole {
+        if let Some((timeline, from, to)) = start.hole {
             let cause = "the server removed it before the vault had it".to_owned();
-            let hole = Hole { timeline: start.timeline, start: from, end: to, at: self.clock.now(), cause };
+            let hole = Hole { timeline, start: from, end: to, at: self.clock.now(), cause };
             log.put_hole(&hole).await?;
             self.standing.send_modify(|standing| standing.hole = Some(hole));
             tracing::error!(from = %from, to = %to, "a hole: the server removed this part of its log before the vault had it");
@@ -224,8 +231,18 @@ impl Receiver {
         }
         let history = self.one_history(connection, log, timeline).await?;
         for ancestor in history.ancestors.iter().filter(|ancestor| ancestor.timeline.number() > 1) {
-            if log.history(ancestor.timeline).await?.is_none() {
-                self.one_history(connection, log, ancestor.timeline).await?;
+            if log.history(ancestor.timeline).await?.is_some() {
+                continue;
+            }
+            match self.one_history(connection, log, ancestor.timeline).await {
+                // A server that began on a later timeline has no older histories, and a recovery of this one needs none.
+                Err(Error::Log(LogError::NoHistory { timeline, .. })) => {
+                    tracing::warn!(
+                        timeline = timeline.number(),
+                        "the server lacks the history file of an older timeline"
+                    );
+                }
+                stored => drop(stored?),
             }
         }
         Ok(history)
@@ -237,7 +254,15 @@ impl Receiver {
         log: &Log,
         timeline: TimelineId,
     ) -> Result<History, Error> {
-        let content = self.bounded(connection.timeline_history(timeline)).await?;
+        let content =
+            self.bounded(connection.timeline_history(timeline)).await.map_err(|error| match error.sqlstate() {
+                // Not its log is removed, but this file.
+                Some(REMOVED) => {
+                    let (vault, later) = (self.server(), "the server's log on it".to_owned());
+                    Error::Log(LogError::NoHistory { vault, timeline, later })
+                }
+                _ => error,
+            })?;
         let history = History::parse(timeline, &content);
         let history = history.map_err(|cause| Error::Protocol { object: self.target.to_string(), cause })?;
         log.put_file(LogFile::History(timeline), content.into()).await?;

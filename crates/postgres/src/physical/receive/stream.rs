@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use bytes::Bytes;
 use seawall_archive::log::{Log, LogError, Lsn, TimelineId};
 use seawall_core::Shutdown;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -177,7 +178,7 @@ impl<'a> Stream<'a> {
                 self.last_range = Some(Instant::now());
                 self.storing = Some(Box::pin(async move {
                     let end = start.after(bytes.len() as u64).unwrap_or(start);
-                    log.put_range(timeline, start, bytes).await?;
+                    put_range(&log, timeline, start, bytes).await?;
                     Ok(end)
                 }));
                 None
@@ -255,10 +256,18 @@ impl<'a> Stream<'a> {
             Some(switch) => Some(switch),
             None => self.receiver.bounded(self.connection.end_stream()).await?,
         };
-        switch.map(Ended::Switched).ok_or_else(|| Error::Protocol {
-            object: self.receiver.server(),
-            cause: "the server ended the stream and named no next timeline".to_owned(),
-        })
+        let confused = |cause: String| Error::Protocol { object: self.receiver.server(), cause };
+        match switch {
+            // What is before the next timeline must have come.
+            Some(switch) if self.tail.received() < switch.position => {
+                let (received, position) = (self.tail.received(), switch.position);
+                Err(confused(format!(
+                    "the server ended its timeline at {received}, and the next one begins at {position}"
+                )))
+            }
+            Some(switch) => Ok(Ended::Switched(switch)),
+            None => Err(confused("the server ended the stream and named no next timeline".to_owned())),
+        }
     }
 
     fn misfit(&self, at: Lsn, misfit: Misfit) -> Error {
@@ -272,6 +281,20 @@ impl<'a> Stream<'a> {
                 cause: format!("the bytes that {} sends for it differ", self.receiver.server()),
             }),
         }
+    }
+}
+
+/// Stores a range. Where another host stored one of the same name, which can't be read here, the bytes are stored in two parts, which
+/// have other names.
+async fn put_range(log: &Log, timeline: TimelineId, start: Lsn, bytes: Bytes) -> Result<(), LogError> {
+    let half = bytes.len() / 2;
+    match (log.put_range(timeline, start, bytes.clone()).await, start.after(half as u64)) {
+        (Err(LogError::Vault(seawall_vault::Error::Sealing { .. })), Some(middle)) if half > 0 => {
+            log.put_range(timeline, start, bytes.slice(..half)).await?;
+            log.put_range(timeline, middle, bytes.slice(half..)).await?;
+            Ok(())
+        }
+        (stored, _) => stored.map(drop),
     }
 }
 

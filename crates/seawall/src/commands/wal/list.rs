@@ -1,6 +1,6 @@
 //! `seawall wal list`: which parts of a cluster's log a vault has, and what is missing.
 
-use seawall_archive::log::{Contents, Log, LogError};
+use seawall_archive::log::{Contents, Log, LogError, Lsn, TimelineId};
 use seawall_core::Failure;
 use serde_json::{Value, json};
 
@@ -35,22 +35,21 @@ fn nothing(vault: String) -> Output {
 }
 
 fn report(vault: &str, contents: &Contents) -> Output {
-    let mut rows = Vec::new();
-    let mut gaps = 0;
-    for (timeline, held) in &contents.timelines {
-        let mut before = None;
-        for span in &held.spans {
-            if let Some(end) = before {
-                gaps += 1;
-                let known = contents.holes.iter().find(|hole| hole.timeline == *timeline && hole.start == end);
-                let cause = known.map_or("missing", |hole| hole.cause.as_str()).to_owned();
-                rows.push(vec![timeline.number().to_string(), end.to_string(), span.start.to_string(), cause]);
-            }
-            rows.push(vec![timeline.number().to_string(), span.start.to_string(), span.end.to_string(), String::new()]);
-            before = Some(span.end);
-        }
-    }
-    let unnamed = |timeline: &seawall_archive::log::TimelineId| contents.history(*timeline).is_none();
+    let gaps = contents.gaps();
+    let held =
+        contents.timelines.iter().flat_map(|(timeline, held)| held.spans.iter().map(move |span| (timeline, span)));
+    let held = held.map(|(timeline, span)| (*timeline, span.start, span.end, String::new()));
+    let missing = gaps.iter().map(|gap| {
+        let cause = gap.cause.clone().unwrap_or_else(|| "missing".to_owned());
+        (gap.timeline, gap.start, gap.end, cause)
+    });
+    let mut rows: Vec<_> = held.chain(missing).collect();
+    rows.sort();
+    let row = |(timeline, start, end, gap): (TimelineId, Lsn, Lsn, String)| {
+        vec![timeline.number().to_string(), start.to_string(), end.to_string(), gap]
+    };
+    let rows: Vec<_> = rows.into_iter().map(row).collect();
+    let unnamed = |timeline: &TimelineId| contents.history(*timeline).is_none();
     let without: Vec<u32> = contents.timelines.keys().filter(|id| unnamed(id)).map(|id| id.number()).collect();
     let lacking = without.iter().map(|timeline| format!("timeline {timeline}: its history file is missing\n"));
     let lacking: String = lacking.collect();
@@ -74,8 +73,9 @@ fn report(vault: &str, contents: &Contents) -> Output {
                 "switch": ancestor.switch,
             })).collect::<Vec<Value>>()),
         })).collect::<Vec<Value>>(),
+        "gaps": gaps,
         "holes": contents.holes,
     });
-    let exit = Exit::judge(gaps == 0 && without.is_empty(), true);
+    let exit = Exit::judge(gaps.is_empty() && without.is_empty(), true);
     Output { text, failures: Vec::new(), json, exit }
 }

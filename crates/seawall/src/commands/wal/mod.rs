@@ -29,8 +29,9 @@ pub(crate) fn run(command: &WalCommand, common: &Common, edge: &Edge) -> Result<
 
 /// Whether these words call `seawall wal fetch`, whose exit codes PostgreSQL takes for statements about its archive.
 pub(crate) fn is_fetch(words: impl Iterator<Item = OsString>) -> bool {
-    let words: Vec<OsString> = words.collect();
-    words.windows(2).any(|pair| matches!(pair, [first, second] if first == "wal" && second == "fetch"))
+    // Options may stand between them. A command that only looks alike loses nothing but the number of its exit code.
+    let mut words = words.skip_while(|word| word != "wal");
+    words.next().is_some() && words.any(|word| word == "fetch")
 }
 
 /// Opens the vault that `text` names, to write to for these recipients.
@@ -63,7 +64,10 @@ mod tests {
         for (line, fetches) in [
             ("seawall wal fetch", true),
             ("seawall --json wal fetch --valt x", true),
-            ("seawall wal push fetch", false),
+            ("seawall wal --identity /etc/owner.key fetch --valt x", true),
+            ("seawall wal --json fetch", true),
+            ("seawall fetch wal", false),
+            ("seawall wal push", false),
             ("seawall verify fetch", false),
             ("", false),
         ] {

@@ -2,6 +2,7 @@
 
 use seawall_agent::wal::{ReceiveOptions, Receiver};
 use seawall_agent::{Level, LogFormat, ServerUrl, Signals};
+use seawall_archive::log::TimelineId;
 use seawall_core::{Failure, Shutdown};
 use serde_json::json;
 
@@ -22,13 +23,14 @@ pub(super) fn run(arguments: &WalReceiveArguments, common: &Common, edge: &Edge)
     };
     let place = server::place(&arguments.vault, edge)?;
     let encryption = arguments.encryption.read(edge)?;
+    let followed = arguments.timeline.and_then(|number| TimelineId::new(number.get()));
     let runtime = runtime::lasting(runtime::PROTECTING)?;
     let (vault, standing) = runtime.block_on(async {
         let shutdown = Shutdown::new();
         let signals = Signals::listen().map_err(|error| runtime::no_runtime(&error))?;
         let forwarding = tokio::spawn(signals.forward(shutdown.clone(), false));
         let vault = server::open(&place, edge, None, encryption.as_ref()).await?;
-        let options = ReceiveOptions { slot: arguments.slot.clone(), ..ReceiveOptions::default() };
+        let options = ReceiveOptions { slot: arguments.slot.clone(), timeline: followed, ..ReceiveOptions::default() };
         let receiver = Receiver::new(target, vault.clone(), options, std::sync::Arc::new(seawall_core::SystemClock));
         let standing = receiver.standing();
         let received = receiver.run(&shutdown).await;
@@ -38,7 +40,7 @@ pub(super) fn run(arguments: &WalReceiveArguments, common: &Common, edge: &Edge)
         Ok::<_, Failure>((vault.url().to_owned(), standing))
     })?;
     runtime::end(runtime);
-    let timeline = standing.timeline.map(seawall_archive::log::TimelineId::number);
+    let timeline = standing.timeline.map(TimelineId::number);
     let document = json!({ "vault": vault, "timeline": timeline, "received": standing.durable });
     let text = match standing.timeline {
         Some(timeline) => {
