@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::Path;
 
-use seawall_archive::log::{Cluster, Line, Log, LogError, LogFile, SystemId};
+use seawall_archive::log::{Cluster, Line, Log, LogError, LogFile, Lsn, SystemId};
 use seawall_vault::Vault;
 use tempfile::NamedTempFile;
 
@@ -26,6 +26,8 @@ pub struct Request<'a> {
     pub line: Line,
     /// The cluster that is recovered, if it is known.
     pub system: Option<SystemId>,
+    /// The position at which a restore knows that the log has a gap or ends.
+    pub until: Option<Lsn>,
 }
 
 /// Writes the file to its place, which may exist.
@@ -33,13 +35,17 @@ pub struct Request<'a> {
 /// # Errors
 /// [`LogError::Absent`] only where it is certain that the log has no such file and nothing after it.
 pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> {
-    let Request { file, to, line, system } = request;
+    let Request { file, to, line, system, until } = request;
     let log = Log::open(vault).await?.ok_or_else(|| LogError::NoLog { vault: vault.url().to_owned() })?;
     let cluster = log.cluster();
     if let Some(ours) = system.filter(|ours| *ours != cluster.system) {
         return Err(LogError::OtherCluster { object: vault.url().to_owned(), theirs: cluster.system, ours });
     }
-    let found = log.fetch(file, line).await?;
+    let found = log.fetch_until(file, line, until).await.map_err(|error| match until {
+        // The restore decided where the log ends.
+        Some(_) => error,
+        None => proved(vault, error),
+    })?;
     let failed = |error: std::io::Error| LogError::io(to, &error);
     let folder = seawall_host::folder_of(to);
     let mut partial = NamedTempFile::with_prefix_in(".seawall-", folder).map_err(failed)?;
@@ -59,6 +65,15 @@ pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> 
     partial.as_file().sync_all().map_err(failed)?;
     partial.persist(to).map_err(|error| failed(error.error))?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+}
+
+/// An absence in one of several places proves nothing while another one is away: that one may have what comes next.
+fn proved(vault: &Vault, error: LogError) -> LogError {
+    let away = vault.members().into_iter().filter(|member| !member.leads).find_map(|member| member.error);
+    match away.filter(|_| error.is_absence()) {
+        Some(away) => away.into(),
+        None => error,
+    }
 }
 
 fn first_page(file: &mut File) -> std::io::Result<Result<SegmentHeader, String>> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use seawall_archive::log::Lsn;
 use seawall_vault::Environment;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,9 @@ pub struct HandedOver {
     pub system: String,
     /// The timeline to follow.
     pub timeline: u32,
+    /// The position up to which the log was there without a gap when the restore was made: recovery ends there at the latest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Lsn>,
     /// Variables that the vault is opened with.
     pub environment: BTreeMap<String, String>,
 }
@@ -78,8 +82,8 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// The content of the file, for a cluster and a timeline.
-    pub(crate) fn document(&self, system: &str, timeline: u32) -> Result<Vec<u8>, Error> {
+    /// The content of the file, for a cluster, a timeline, and where recovery ends at the latest.
+    pub(crate) fn document(&self, system: &str, timeline: u32, until: Lsn) -> Result<Vec<u8>, Error> {
         let is_of_vaults = |name: &str| VARIABLES.iter().any(|begin| name.starts_with(begin));
         let chosen = self.environment.iter().filter(|(name, _)| is_of_vaults(name));
         let handed = HandedOver {
@@ -88,6 +92,7 @@ impl Handover {
             identity: self.identity.clone(),
             system: system.to_owned(),
             timeline,
+            until: Some(until),
             environment: chosen.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         };
         let defect = |error: serde_json::Error| Error::Internal(format!("{HANDED_OVER}: {error}"));
@@ -110,10 +115,10 @@ mod tests {
             identity: None,
             environment,
         };
-        let document = handover.document("7", 3).expect("written");
+        let document = handover.document("7", 3, Lsn::new(9)).expect("written");
         let handed: HandedOver = serde_json::from_slice(&document).expect("read");
         assert_eq!(handed.environment.keys().collect::<Vec<_>>(), ["AWS_SECRET_ACCESS_KEY"]);
-        assert_eq!((handed.vault.as_str(), handed.timeline), ("s3://b/x", 3));
+        assert_eq!((handed.vault.as_str(), handed.timeline, handed.until), ("s3://b/x", 3, Some(Lsn::new(9))));
         assert!(!format!("{handed:?} {handover:?}").contains("s3cret"));
     }
 }

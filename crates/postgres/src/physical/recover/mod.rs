@@ -19,6 +19,7 @@ mod start;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use seawall_archive::SetId;
 use seawall_archive::log::{Log, Lsn};
@@ -36,6 +37,9 @@ use self::folder::{Folders, check, mapped};
 use self::listing::{Listing, Restored};
 use super::base::{self, BaseManifest, Listed};
 use crate::{Error, Limits, World};
+
+/// How long to wait before looking again whether a thread still writes.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// How to recover.
 #[derive(Debug, Clone)]
@@ -129,12 +133,17 @@ pub async fn recover(
     let mut written = listing_file(&filling.folders, &begin)?;
     let steps = steps(options.limits.memory, options.limits.jobs);
     (recovered.files, recovered.bytes) = (0, 0);
-    fill(&filling, steps, &progress, |file| {
+    let filled = fill(&filling, steps, &progress, |file| {
         recovered.files += 1;
         recovered.bytes += file.bytes;
         append(&mut written, &listing.file(&file), &options.output)
     })
-    .await?;
+    .await;
+    if let Err(error) = filled {
+        // Threads may still write. The folders go when nobody holds them any more, and the process may end with this error.
+        drop(alone(alone(filling).await.folders).await);
+        return Err(error);
+    }
     let Some(filling) = Arc::into_inner(filling) else {
         return Err(Error::Internal("files are still being written".to_owned()));
     };
@@ -149,7 +158,7 @@ pub async fn recover(
             append(&mut written, &listing.file(&file), &options.output)?;
         }
         append(&mut written, &listing.end(&done), &options.output)?;
-        drop(written);
+        written.end(&options.output)?;
         folders.finish()
     })
     .await?;
@@ -162,6 +171,17 @@ pub async fn recover(
     }
     recovered.duration_ms = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(recovered)
+}
+
+/// Waits until nobody else holds it.
+async fn alone<T>(mut shared: Arc<T>) -> T {
+    loop {
+        match Arc::try_unwrap(shared) {
+            Ok(alone) => return alone,
+            Err(held) => shared = held,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 /// The base and the way to the target.
@@ -304,6 +324,14 @@ struct Growing {
     file: std::io::BufWriter<std::fs::File>,
 }
 
+impl Growing {
+    /// Writes the rest.
+    fn end(mut self, path: &Path) -> Result<(), Error> {
+        let flushed = std::io::Write::flush(&mut self.file);
+        flushed.map_err(|error| Error::Io { path: path.display().to_string(), cause: error.to_string() })
+    }
+}
+
 fn append(written: &mut Growing, text: &str, path: &Path) -> Result<(), Error> {
     use std::io::Write as _;
     let appended = written.file.write_all(text.as_bytes());
@@ -317,7 +345,7 @@ fn describe(
     options: &RecoverOptions,
     choice: &Choice,
 ) -> Result<Vec<Restored>, Error> {
-    let document = options.handover.document(&manifest.system, choice.reach.timeline)?;
+    let document = options.handover.document(&manifest.system, choice.reach.timeline, choice.reach.lsn)?;
     let modified = u64::try_from(manifest.ended.as_millis() / 1000).unwrap_or(0);
     let mut made = Vec::new();
     for (path, content) in [("backup_label", manifest.label.as_bytes()), (HANDED_OVER, &document)] {

@@ -37,6 +37,8 @@ pub(crate) fn lines(target: &Target, choice: &Choice, command: &str) -> String {
     let (name, reached) = match target {
         Target::Latest => ("", String::new()),
         Target::Moment(moment) => ("recovery_target_time", time(*moment)),
+        // No record begins there: the server gets no more, and ends there by itself.
+        Target::Lsn(lsn) if *lsn >= choice.reach.lsn => ("", String::new()),
         Target::Lsn(lsn) => ("recovery_target_lsn", lsn.to_string()),
         Target::Xid(xid) => ("recovery_target_xid", xid.to_string()),
         Target::Name(name) => ("recovery_target_name", name.clone()),
@@ -88,7 +90,7 @@ mod tests {
     fn every_target_is_the_only_one() {
         let moment = Moment::from_millis(1_700_000_000_123);
         let id = SetId::new(moment, 1);
-        let choice = Choice { id, reach: Reach { timeline: 3, lsn: Lsn::new(9), until: moment } };
+        let choice = Choice { id, reach: Reach { timeline: 3, lsn: Lsn::new(0x300_0000), until: moment } };
         for (target, line) in [
             (Target::Moment(moment), "recovery_target_time = '2023-11-14 22:13:20.123+00'\n"),
             (Target::Lsn(Lsn::new(0x200_0028)), "recovery_target_lsn = '0/2000028'\n"),
@@ -102,6 +104,16 @@ mod tests {
             assert_eq!(set.count(), 4, "{lines}");
             assert!(lines.contains("recovery_target_timeline = '3'\n") && lines.contains("archive_mode = 'off'\n"));
             assert!(lines.contains("recovery_prefetch = 'off'\n"), "{lines}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_log_is_no_target() {
+        let (until, lsn) = (Moment::from_millis(1_700_000_000_123), Lsn::new(0x300_0000));
+        let choice = Choice { id: SetId::new(until, 1), reach: Reach { timeline: 1, lsn, until } };
+        for (target, expected) in [(0x2ff_ffff, "'0/2FFFFFF'\n"), (0x300_0000, "''\n")] {
+            let lines = lines(&Target::Lsn(Lsn::new(target)), &choice, "x");
+            assert!(lines.contains(&format!("recovery_target_lsn = {expected}")), "{lines}");
         }
     }
 

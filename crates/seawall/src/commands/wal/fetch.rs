@@ -7,7 +7,7 @@ use std::path::Path;
 
 use seawall_agent::HandedOver;
 use seawall_agent::wal::{Request, fetch, system_of};
-use seawall_archive::log::{Line, LogFile, SystemId, TimelineId};
+use seawall_archive::log::{Line, LogFile, Lsn, SystemId, TimelineId};
 use seawall_core::{Failure, Kind};
 use serde_json::{Value, json};
 
@@ -40,9 +40,9 @@ fn attempt(arguments: &WalFetchArguments, edge: &Edge) -> Result<Value, (Failure
         let exit = Exit::of(failure.kind);
         (failure, exit.as_restore_command())
     };
-    let (arguments, edge) = match &arguments.handed_over {
+    let (arguments, edge, until) = match &arguments.handed_over {
         Some(file) => &handed_over(file, arguments, edge).map_err(failed)?,
-        None => &(arguments.clone(), edge.clone()),
+        None => &(arguments.clone(), edge.clone(), None),
     };
     let file: LogFile = arguments.file.parse().map_err(|()| failed(no_file(&arguments.file)))?;
     let line = line(&arguments.timeline).map_err(failed)?;
@@ -53,7 +53,7 @@ fn attempt(arguments: &WalFetchArguments, edge: &Edge) -> Result<Value, (Failure
     let fetched = runtime::run(async {
         let vault =
             open(arguments.vault.as_deref().unwrap_or_default(), &arguments.config, None, &opener, edge).await?;
-        let fetched = fetch(&vault, Request { file, to: &to, line, system }).await;
+        let fetched = fetch(&vault, Request { file, to: &to, line, system, until: *until }).await;
         absent = fetched.as_ref().is_err_and(|error| error.is_absence());
         fetched?;
         Ok(vault.url().to_owned())
@@ -65,8 +65,12 @@ fn attempt(arguments: &WalFetchArguments, edge: &Edge) -> Result<Value, (Failure
     }
 }
 
-/// What a restore left for the server that recovers: the arguments, and the environment of the restore.
-fn handed_over(file: &Path, given: &WalFetchArguments, edge: &Edge) -> Result<(WalFetchArguments, Edge), Failure> {
+/// What a restore left for the server that recovers: the arguments, the environment of the restore, and where its log ends.
+fn handed_over(
+    file: &Path,
+    given: &WalFetchArguments,
+    edge: &Edge,
+) -> Result<(WalFetchArguments, Edge, Option<Lsn>), Failure> {
     let path = edge.absolute(file);
     let wrong = |cause: String| {
         let next = "run this in the data directory that `seawall restore` made, or restore it again";
@@ -86,7 +90,7 @@ fn handed_over(file: &Path, given: &WalFetchArguments, edge: &Edge) -> Result<(W
     let here = edge.environment.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     let environment = handed.environment.into_iter().chain(here).collect();
     let identity = edge.identity.clone().or(handed.identity);
-    Ok((arguments, Edge { environment, identity, ..edge.clone() }))
+    Ok((arguments, Edge { environment, identity, ..edge.clone() }, handed.until))
 }
 
 fn no_file(name: &str) -> Failure {
