@@ -2,6 +2,8 @@
 //! reached. What is left is a restored server that is compared, or nothing.
 
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::net::{Shutdown, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -126,6 +128,113 @@ fn cluster_restore_names_a_pack_that_is_damaged_exchanged_or_gone_and_leaves_not
     assert_eq!(recovered.sql("postgres", big), site.server.sql("postgres", big));
 }
 
+/// Leads each connection to the next one of several servers, as one name of several nodes does. Returns its port.
+fn in_turn(servers: &[&Server]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let socket = |server: &&Server| server.folder().join(format!(".s.PGSQL.{}", server.port));
+    let sockets: Vec<_> = servers.iter().map(socket).collect();
+    std::thread::spawn(move || {
+        for (client, socket) in listener.incoming().flatten().zip(sockets.iter().cycle()) {
+            let Ok(server) = UnixStream::connect(socket) else { continue };
+            let (mut from, mut to) = (client.try_clone().expect("cloned"), server.try_clone().expect("cloned"));
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Both);
+            });
+            let (mut from, mut to) = (server, client);
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn cluster_base_is_not_put_together_from_several_servers() {
+    let mut site = Site::start(15);
+    site.commit(5);
+    let standby = Server::standby_of(&site.server);
+    let vault = site.vault.display().to_string();
+    let base = |port: u16| {
+        let url = format!("postgresql://seawall@127.0.0.1:{port}/postgres?sslmode=disable");
+        run("seawall", &mut seawall(&["backup", &url, &vault, "--physical", "--jobs", "2", "--json"]))
+    };
+    let refused = base(in_turn(&[&site.server, &standby])).exits(1).json();
+    assert_eq!(refused["error"]["code"], "postgres.several-servers", "{refused}");
+    assert!(site.objects("").is_empty(), "nothing was written");
+    base(in_turn(&[&site.server])).ok();
+    site.commit(5);
+    site.archive();
+    let recovered = site.recovered(&[]);
+    assert_eq!(recovered.sql("postgres", SUMS), site.sums());
+}
+
+#[test]
+fn cluster_verify_names_a_segment_that_is_damaged_or_cut() {
+    let mut site = Site::start(15);
+    site.base();
+    site.commit(20);
+    let name = site.server.sql("postgres", "SELECT pg_walfile_name(pg_current_wal_lsn())");
+    site.archive();
+    let object = site.log(&name);
+    let sound = std::fs::read(&object).expect("read");
+    let verified = || run("seawall", &mut seawall(&["verify", &site.vault.display().to_string(), "--json"]));
+    verified().ok();
+    let mut damaged = sound.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    for (what, content) in [("damaged", &damaged[..]), ("cut", &sound[..sound.len() - 10])] {
+        std::fs::write(&object, content).expect("written");
+        let found = verified();
+        assert_ne!(found.code(), 0, "{what}: {found}");
+        let found = found.json();
+        assert_eq!(found["findings"].as_array().map(Vec::len), Some(1), "{what}: {found}");
+        assert_eq!(found["findings"][0]["code"], "archive.corrupt", "{what}: {found}");
+        assert!(
+            found["findings"][0]["object"].as_str().is_some_and(|object| object.contains(&name)),
+            "{what}: {found}"
+        );
+        assert!(found["newest"].is_null(), "{what}: {found}");
+    }
+    std::fs::write(&object, &sound).expect("written");
+    verified().ok();
+    let recovered = site.recovered(&[]);
+    assert_eq!(recovered.sql("postgres", SUMS), site.sums());
+}
+
+#[test]
+fn cluster_base_of_a_server_that_was_left_behind_is_refused() {
+    let mut site = Site::start(15);
+    site.commit(5);
+    site.base();
+    let promoted = Server::standby_of(&site.server);
+    site.commit(5);
+    let caught_up =
+        format!("SELECT pg_last_wal_replay_lsn() >= '{}'", site.server.sql("postgres", "SELECT pg_current_wal_lsn()"));
+    wait::until("the standby to follow", LATE, || (promoted.sql("postgres", &caught_up) == "t").then_some(()));
+    promoted.sql("postgres", "SELECT pg_promote()");
+    promoted.sql("postgres", "INSERT INTO t VALUES (1001, 1, 'new')");
+    let name = promoted.sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())");
+    crate::wal::until_archived(&promoted, &name);
+    let sums = promoted.sql("postgres", SUMS);
+    // The old server goes on: what it has from now on isn't the cluster's.
+    site.commit(5);
+    let before = site.objects("").len();
+    let refused = site.base_with(&[]).exits(1).json();
+    assert_eq!(refused["error"]["code"], "log.demoted", "{refused}");
+    assert_eq!(site.objects("").len(), before, "nothing was written");
+    let (url, vault) = (promoted.url_as("seawall", "postgres"), site.vault.display().to_string());
+    let made = run("seawall", &mut seawall(&["backup", &url, &vault, "--physical", "--json"])).ok().json();
+    assert_eq!(made["timeline"], 2, "{made}");
+    promoted.sql("postgres", "SELECT pg_create_restore_point('archived')");
+    let name = promoted.sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())");
+    crate::wal::until_archived(&promoted, &name);
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
 #[test]
 fn cluster_restore_refuses_what_it_cannot_reach_before_it_writes_anything() {
     let mut site = Site::start(15);
@@ -134,12 +243,14 @@ fn cluster_restore_refuses_what_it_cannot_reach_before_it_writes_anything() {
     // The segment of the base doesn't come.
     let archives = site.server.sql("postgres", "SHOW archive_command");
     archive_by(&site, "/bin/false");
+    let at_base = site.sums();
     let base = site.base();
     assert_eq!(refused(&site, &[]), "postgres.no-log");
     archive_by(&site, &archives);
     site.server.sql("postgres", "SELECT pg_switch_wal()");
-    let mut hole = String::new();
+    let (mut hole, mut before_hole) = (String::new(), String::new());
     for _ in 0..3 {
+        before_hole = site.sums();
         site.commit(2);
         hole = site.server.sql("postgres", "SELECT pg_walfile_name(pg_current_wal_lsn())");
         site.archive();
@@ -150,7 +261,6 @@ fn cluster_restore_refuses_what_it_cannot_reach_before_it_writes_anything() {
     assert_eq!(refused(&site, &["--target", "lsn:0/1"]), "postgres.target-before");
     assert_eq!(refused(&site, &["--at", "20261121T101112000Z-0000000a"]), "postgres.no-base");
     // A segment in the middle is lost: what is behind it can't be restored, and what is before it can.
-    let sums = site.sums();
     site.commit(2);
     site.archive();
     let lost = site.log(&hole);
@@ -160,8 +270,14 @@ fn cluster_restore_refuses_what_it_cannot_reach_before_it_writes_anything() {
     let behind = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')";
     let behind = site.server.sql("postgres", behind);
     assert_eq!(refused(&site, &["--at", &behind]), "postgres.target-hole");
-    let recovered = site.recovered(&["--at", base["id"].as_str().expect("a name")]);
-    assert!(sums.starts_with(&recovered.sql("postgres", SUMS)));
+    let base = base["id"].as_str().expect("a name");
+    assert_eq!(site.recovered(&["--at", base]).sql("postgres", SUMS), at_base);
+    // All that is before it, and the position at which it begins, as the refusal says.
+    let planned = site.restore(&site.server.folder().join("none"), &["--dry-run"]).ok().json();
+    let end = format!("lsn:{}", planned["log"]["to"].as_str().expect("a position"));
+    for arguments in [&[][..], &["--target", &end], &["--at", base, "--target", &end]] {
+        assert_eq!(site.recovered(arguments).sql("postgres", SUMS), before_hole, "{arguments:?}");
+    }
     // A folder with something in it stays as it is.
     let kept = site.server.folder_of_its_own("kept");
     std::fs::write(Path::new(&kept).join("file"), "x").expect("written");

@@ -1,15 +1,18 @@
 //! Bases and log of a vault together: what can be restored, and whether all of it can be read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use seawall_archive::SetId;
-use seawall_archive::log::{Contents, Line, Log, LogFile, LogObject, Lsn, SegmentName};
+use seawall_archive::log::{Contents, Line, Log, LogError, LogFile, LogObject, Lsn, SegmentName};
 use seawall_core::{Failure, Finding, Hole, LevelSummary, Moment, Point, Progress, Span, Timeline, Verification};
 use seawall_vault::Vault;
 
 use super::base::{self, BaseManifest, Sealed, layout, store};
+use super::receive::SegmentHeader;
 use super::recover::choose::Reach;
 use super::recover::line;
 use crate::Error;
@@ -169,7 +172,7 @@ fn join(held: &[Held], trimmed: Option<Lsn>) -> (Vec<Span>, Vec<Hole>, Vec<Strin
     (spans.into_iter().map(|(span, _)| span).collect(), holes, doubts)
 }
 
-/// Reads everything back: every pack and part of an index that a base needs, and every segment of the log.
+/// Reads everything back: every pack and part of an index that a base needs, and every file of the log.
 ///
 /// # Errors
 /// When the vault can't be reached. What is wrong with an object is a finding.
@@ -249,34 +252,74 @@ fn objects(manifest: &BaseManifest) -> impl Iterator<Item = (Object, Sealed)> {
     parts.chain(own).chain(others)
 }
 
-/// Gives every segment back, and forgets it.
+/// Gives every file of the log back, and forgets it.
 async fn verify_log(vault: &Vault, verification: &mut Verification, progress: &Arc<dyn Progress>) -> Result<(), Error> {
     let Some(log) = Log::open(vault).await? else { return Ok(()) };
     let cluster = log.cluster();
     progress.begin("log", None);
     let mut entries = Box::pin(vault.entries(&log.prefix()?, None));
-    let mut last: Option<SegmentName> = None;
+    let mut last: Option<LogFile> = None;
     while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
         let Some((_, object)) = LogObject::parse(&entry.key) else { continue };
         verification.objects += 1;
         verification.bytes += entry.size;
         progress.advance(entry.size);
         let file = match object {
-            LogObject::File(LogFile::Segment(name)) => name,
-            LogObject::Range { timeline, start, .. } => SegmentName::of(timeline, start, cluster.segment_size),
-            LogObject::File(_) | LogObject::Hole { .. } | LogObject::Trimmed { .. } => continue,
+            LogObject::File(file) => file,
+            LogObject::Range { timeline, start, .. } => {
+                LogFile::Segment(SegmentName::of(timeline, start, cluster.segment_size))
+            }
+            // They are read with the log's contents.
+            LogObject::Hole { .. } | LogObject::Trimmed { .. } => continue,
         };
         // The ranges of a segment are read together.
         if last.replace(file) == Some(file) {
             continue;
         }
-        if let Err(error) = log.fetch(LogFile::Segment(file), Line::Of(file.timeline)).await {
+        if let Err(error) = given_back(&log, file).await {
             let (code, cause) = tolerated(error.into())?;
             verification.findings.push(Finding { code, object: entry.key.to_string(), cause });
         }
     }
     progress.finish();
     Ok(())
+}
+
+/// Gives a file of the log back as a recovery gets it: all of its content is read and compared with its digest.
+async fn given_back(log: &Log, file: LogFile) -> Result<(), LogError> {
+    let found = log.fetch(file, Line::Of(file.timeline())).await?;
+    let object = format!("{file} of {}", log.vault().url());
+    let read = seawall_core::blocking(move || {
+        let mut read = Begin::default();
+        Ok::<_, seawall_archive::Error>(found.write_to(&mut read, Path::new("")).map(|()| read.0))
+    });
+    let begin = read.await??;
+    if let LogFile::Segment(name) | LogFile::Partial(name) = file {
+        let header = SegmentHeader::parse(&begin).and_then(|header| header.check(name).map(|()| header));
+        let header = header.map_err(|cause| LogError::NotALog { file: object.clone(), cause })?;
+        let (theirs, ours) = (header.system, log.cluster().system);
+        if theirs != ours {
+            return Err(LogError::OtherCluster { object, theirs, ours });
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the first bytes of what is written, as far as a header may go.
+#[derive(Default)]
+struct Begin(Vec<u8>);
+
+impl io::Write for Begin {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        const MOST: usize = 512;
+        let room = MOST.saturating_sub(self.0.len()).min(bytes.len());
+        self.0.extend_from_slice(&bytes[..room]);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Code and cause of an object's error, unless it is the vault that can't be reached.

@@ -129,6 +129,10 @@ pub(crate) struct BackupArguments {
     /// only blocks that changed
     #[arg(long, requires = "vault", conflicts_with_all = ["compression", "format", "sample", "copy", "exclude_database", "role_passwords"])]
     pub(crate) physical: bool,
+    /// With --physical: the server's timeline, although the vault has a later one: a branch that isn't followed, for instance of a
+    /// test
+    #[arg(long, value_name = "N", requires = "physical")]
+    pub(crate) timeline: Option<std::num::NonZeroU32>,
     #[command(flatten)]
     pub(crate) encryption: EncryptionArguments,
     #[command(flatten)]

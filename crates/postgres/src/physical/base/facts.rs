@@ -92,6 +92,17 @@ impl Facts {
     }
 }
 
+/// The timeline that a server writes on and how far; `None` for a standby.
+pub(crate) async fn written(connection: &mut Connection) -> Result<Option<(u32, Lsn)>, Error> {
+    let sql = "SELECT l, pg_catalog.substr(pg_catalog.pg_walfile_name(l), 1, 8) FROM (SELECT CASE WHEN NOT \
+               pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_current_wal_lsn() END) AS v (l)";
+    let row = connection.one(sql).await?;
+    let Some(text) = row.optional(0) else { return Ok(None) };
+    let at = lsn(connection, text)?;
+    let timeline = row.optional(1).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    timeline.map(|timeline| Some((timeline, at))).ok_or_else(|| connection.confused("a timeline that is none"))
+}
+
 /// Begins a backup; returns where its log begins. It ends with the session.
 pub(crate) async fn begin(connection: &mut Connection, name: &str) -> Result<Lsn, Error> {
     let sql = format!("SELECT pg_catalog.pg_backup_start({}, true)", crate::quote::literal(name));

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use seawall_archive::log::{Cluster, SegmentSize, SystemId};
+use seawall_archive::log::{Cluster, Log, LogError, Lsn, SegmentSize, SystemId, TimelineId};
 use seawall_archive::{Codec, Encoder, SetId, write_document};
 use seawall_core::Progress;
 use seawall_vault::Vault;
@@ -83,6 +83,21 @@ pub async fn back_up(
     world: &World,
     progress: Arc<dyn Progress>,
 ) -> Result<Made, Error> {
+    back_up_on(None, target, vault, limits, world, progress).await
+}
+
+/// The same of a server on this timeline, although the vault has a later one: that is a branch which isn't followed.
+///
+/// # Errors
+/// As [`back_up`].
+pub async fn back_up_on(
+    followed: Option<TimelineId>,
+    target: &Target,
+    vault: &Vault,
+    limits: &Limits,
+    world: &World,
+    progress: Arc<dyn Progress>,
+) -> Result<Made, Error> {
     let (began, clock) = (world.clock.now(), Instant::now());
     let budget = Budget::new(limits.memory, limits.jobs)?;
     let target = named(target);
@@ -91,7 +106,11 @@ pub async fn back_up(
     rights::check(&mut session, &server).await?;
     let facts = Facts::ask(&mut session, &server).await?;
     claim(vault, &facts).await?;
-    let readers = Readers::open(&target, limits.jobs).await?;
+    // Before anything is read; of a standby it is known only at the end.
+    if let Some((timeline, at)) = facts::written(&mut session).await? {
+        refuse_demoted(vault, &server, followed, (timeline, at)).await?;
+    }
+    let readers = Readers::open(&target, limits.jobs, &mut session).await?;
     let previous = Previous::find(vault, facts.system).await?;
     let id = SetId::new(began, world.nonce);
     let start = facts::begin(&mut session, &format!("seawall {id}")).await?;
@@ -120,6 +139,7 @@ pub async fn back_up(
     let ended = world.clock.now();
     let version = session.version;
     session.close().await;
+    refuse_demoted(vault, &server, followed, (stopped.parsed.timeline, stopped.stop)).await?;
     let Run { readers, writer, mut totals, damaged, before, .. } = run;
     if let Ok(readers) = Arc::try_unwrap(readers) {
         readers.close().await;
@@ -176,6 +196,29 @@ async fn claim(vault: &Vault, facts: &Facts) -> Result<(), Error> {
     Ok(Cluster { system: SystemId::new(facts.system), segment_size }.claim(vault).await?)
 }
 
+/// Refuses a server that is at a position of a timeline which a later one in the vault had left before: its base would lead to
+/// another state than that of the server that was promoted.
+async fn refuse_demoted(
+    vault: &Vault,
+    server: &str,
+    followed: Option<TimelineId>,
+    (timeline, at): (u32, Lsn),
+) -> Result<(), Error> {
+    let (Some(log), Some(own)) = (Log::open(vault).await?, TimelineId::new(timeline)) else { return Ok(()) };
+    if followed == Some(own) {
+        return Ok(());
+    }
+    let contents = log.contents().await?;
+    let Some((newest, switch)) = contents.left(own, at) else { return Ok(()) };
+    let newest = newest.number();
+    let left = switch.map_or_else(
+        || format!("timeline {newest} in the vault didn't come from it"),
+        |switch| format!("timeline {newest} in the vault left it at {switch}"),
+    );
+    let cause = format!("it is on timeline {timeline} at {at}, and {left}");
+    Err(LogError::Demoted { server: server.to_owned(), cause }.into())
+}
+
 /// Lets a base count, after a last look whether all that it refers to is there: something may have deleted packs since
 /// they were found.
 async fn commit(vault: &Vault, system: u64, manifest: &BaseManifest) -> Result<(), Error> {
@@ -191,6 +234,17 @@ async fn commit(vault: &Vault, system: u64, manifest: &BaseManifest) -> Result<(
         });
     }
     let bytes = Bytes::from(write_document(manifest)?);
+    if bytes.len() as u64 > store::MOST_OF_MANIFEST {
+        return Err(Error::Refused {
+            code: "postgres.base-too-large",
+            object: vault.object(&key),
+            cause: format!(
+                "its manifest would have {} bytes, and no reader takes it: the base has too many packs",
+                bytes.len()
+            ),
+            next: "give more --memory, which makes larger packs, and a vault of its own".to_owned(),
+        });
+    }
     vault.create(&key, bytes, None).await.map_err(seawall_archive::Error::from)?;
     Ok(())
 }

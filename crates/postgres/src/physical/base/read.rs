@@ -48,11 +48,27 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// Connects so many times.
-    pub(crate) async fn open(target: &Target, jobs: usize) -> Result<Self, Error> {
+    /// Connects so many times, to the server of `session`: behind one name there may be several, and their files don't fit
+    /// together.
+    ///
+    /// # Errors
+    /// `postgres.several-servers` if a connection leads to another server.
+    pub(crate) async fn open(target: &Target, jobs: usize, session: &mut Connection) -> Result<Self, Error> {
+        let started = started(session).await?;
         let mut idle = Vec::new();
         for _ in 0..jobs.max(1) {
-            idle.push(Connection::open(target).await?);
+            let mut connection = Connection::open(target).await?;
+            if self::started(&mut connection).await? != started {
+                return Err(Error::Refused {
+                    code: "postgres.several-servers",
+                    object: target.to_string(),
+                    cause: "its connections lead to different servers, and files of several servers make no base"
+                        .to_owned(),
+                    next: "name one server by its own address, not a service or a proxy that leads to several"
+                        .to_owned(),
+                });
+            }
+            idle.push(connection);
         }
         Ok(Self { permits: Semaphore::new(idle.len()), idle: Mutex::new(idle) })
     }
@@ -73,6 +89,12 @@ impl Readers {
             connection.close().await;
         }
     }
+}
+
+/// When the server of a connection started, in microseconds: connections to one server agree on that, and no two servers do.
+async fn started(connection: &mut Connection) -> Result<String, Error> {
+    let sql = "SELECT EXTRACT(EPOCH FROM pg_catalog.pg_postmaster_start_time())::pg_catalog.text";
+    Ok(connection.one(sql).await?.text(0).to_owned())
 }
 
 /// Reads pieces with one statement.

@@ -14,7 +14,7 @@ use super::manifest::{BaseManifest, Sealed};
 use crate::Error;
 
 /// The largest manifest that is read: it has some 100 bytes for each pack that a base needs.
-const MOST_OF_MANIFEST: u64 = 64 << 20;
+pub(crate) const MOST_OF_MANIFEST: u64 = 64 << 20;
 
 /// A base that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
