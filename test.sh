@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The one test command: installs what the tests need, builds the release binary, runs every test once.
 #
-# Everything goes to target/tools; only PostgreSQL 15, MariaDB, OpenSSH, nginx, NATS and systemd become packages of the system, without a running service. What is
-# there already is not fetched again.
+# Everything goes to target/tools; only PostgreSQL 15, MariaDB, OpenSSH, nginx, NATS, Chromium and systemd become packages of the system, without a
+# running service. What is there already is not fetched again.
 # Where a tool can't be had, CI fails; elsewhere the tests that need it are left out, and the end says how many and why.
 # Arguments are parts of the names of the tests to run: ./test.sh faults
 #
@@ -90,6 +90,24 @@ if [[ ! -x $wsgidav/bin/wsgidav ]]; then
   fi
 fi
 PATH=$wsgidav/bin:$PATH
+
+# A browser of the distribution, and what drives it from PyPI.
+playwright_version=1.65.2
+playwright=$tools/playwright-$playwright_version
+if [[ ! -e $playwright/playwright/sync_api ]]; then
+  say "installing Playwright $playwright_version"
+  rm -rf "$tools"/playwright-*
+  if python3 -m pip install --quiet --disable-pip-version-check --no-input --target "$tools/playwright.new" "playwright==$playwright_version" \
+    >"$tools/playwright.log" 2>&1 </dev/null; then
+    mv "$tools/playwright.new" "$playwright"
+  fi
+  rm -rf "$tools/playwright.new"
+fi
+if ! command -v chromium >/dev/null && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
+  say "installing Chromium"
+  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core) \
+    >"$tools/apt-chromium.log" 2>&1 || true
+fi
 
 # From PyPI: Django, for its recipe.
 django_version=5.2.8
@@ -320,6 +338,16 @@ if ! command -v nats-server >/dev/null; then
   fi
   reasons+=("$why")
   leave_out+=("(package(seawall-vault)&(binary(=conformance)|binary(=servers))&test(nats))|(package(seawall-tests)&test(nats))")
+fi
+
+if ! command -v chromium >/dev/null || [[ ! -e $playwright/playwright/sync_api ]]; then
+  why="Chromium (Debian's chromium) or Playwright (PyPI's playwright) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("(package(seawall-tests)&test(page_browser))")
 fi
 
 filter=()

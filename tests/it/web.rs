@@ -35,7 +35,7 @@ fn page(address: &str, target: &str) -> String {
     for header in [
         "content-security-policy: default-src 'none';",
         "x-content-type-options: nosniff",
-        "referrer-policy: no-referrer",
+        "referrer-policy: same-origin",
     ] {
         assert!(head.contains(header), "{header} is missing in {head}");
     }

@@ -33,3 +33,11 @@ pub fn peer(name: &str) -> PathBuf {
         .find(|file| file.is_file())
         .unwrap_or_else(|| panic!("{name} is not on PATH: run ./test.sh, which installs it"))
 }
+
+/// The folder of the Python package that drives browsers.
+pub fn playwright() -> PathBuf {
+    let tools = target().join("tools");
+    let found = std::fs::read_dir(&tools).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found = found.filter(|path| path.join("playwright/sync_api").is_dir());
+    found.next().unwrap_or_else(|| panic!("{} has no Playwright: run ./test.sh, which installs it", tools.display()))
+}

@@ -38,14 +38,25 @@ impl Process {
     /// The same, for a program that reads `stdin`.
     pub(crate) fn spawn_reading(name: &str, command: &mut Command, stdin: Stdio, err: File, stderr: Stdio) -> Self {
         let out = tempfile::tempfile().unwrap();
+        let stdout = out.try_clone().unwrap().into();
+        Self::spawn_between(name, command, (stdin, stdout, stderr), (out, err))
+    }
+
+    /// Starts a program whose input, output and error output are these. What arrives in the files is its output.
+    pub(crate) fn spawn_between(
+        name: &str,
+        command: &mut Command,
+        (stdin, stdout, stderr): (Stdio, Stdio, Stdio),
+        (out, err): (File, File),
+    ) -> Self {
         let child = command
             .stdin(stdin)
-            .stdout(out.try_clone().unwrap())
+            .stdout(stdout)
             .stderr(stderr)
             .spawn()
             .unwrap_or_else(|e| panic!("start {command:?}: {e}"));
         // The command would keep its end open.
-        command.stdin(Stdio::null()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let name = format!("{name} {:?}", command.get_args().collect::<Vec<_>>());
         Self { name, child, out, err, status: None }
     }

@@ -50,7 +50,7 @@ pub fn run_on_a_closed_one(name: &str, command: &mut Command) -> Output {
 }
 
 /// Both ends: one to read from, and one for the program.
-fn open() -> (OwnedFd, OwnedFd) {
+pub(crate) fn open() -> (OwnedFd, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let screen = openpt(flags).unwrap();
     unlockpt(&screen).unwrap();

@@ -10,6 +10,7 @@
 //! - `fleet`: the databases of a process; `folders` and the `control` socket change it, and `lease` gives them turns;
 //! - `proving`: databases are proved by their schedules;
 //! - `reload`: the configuration is read again;
+//! - [`restoring`]: the command that restores a database beside the original;
 //! - `services`: metrics, MCP, heartbeats and notifications tell of the fleet; `http` serves them;
 //! - `web`: the page;
 //! - `in_step`: Lightning Stream's commands.
@@ -26,6 +27,7 @@ mod opening;
 mod process;
 mod proving;
 mod reload;
+pub mod restoring;
 mod services;
 #[cfg(test)]
 mod testing;

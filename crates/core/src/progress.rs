@@ -1,6 +1,6 @@
 //! Progress of a long operation, measured in bytes.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,31 @@ impl Progress for NoProgress {
     fn begin(&self, _stage: &str, _total: Option<u64>) {}
     fn advance(&self, _bytes: u64) {}
     fn finish(&self) {}
+}
+
+/// Tells two others the same.
+pub struct Both(pub Arc<dyn Progress>, pub Arc<dyn Progress>);
+
+impl Progress for Both {
+    fn begin(&self, stage: &str, total: Option<u64>) {
+        self.0.begin(stage, total);
+        self.1.begin(stage, total);
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.0.advance(bytes);
+        self.1.advance(bytes);
+    }
+
+    fn part(&self, name: &str, total: Option<u64>, bytes: u64) {
+        self.0.part(name, total, bytes);
+        self.1.part(name, total, bytes);
+    }
+
+    fn finish(&self) {
+        self.0.finish();
+        self.1.finish();
+    }
 }
 
 /// Where a long operation is.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use seawall_archive::server::{BackUp, Dumped, EngineNames, Limits, Readiness};
 use seawall_archive::{Codec, RetentionPolicy, Schedule, Scheduled, ServerEngine as _, World};
-use seawall_core::{Failure, Progress, SystemClock};
+use seawall_core::{Both, Failure, Journal, Progress, SystemClock, TaskKind};
 use seawall_sqlite::Upkeep;
 use seawall_vault::{Environment, Vault};
 
@@ -205,15 +205,17 @@ pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, con
     let sets = sets::sets(opener, vault, Some(config.retention.clone()), world.nonce);
     let (schedule, clock) = (config.schedule.clone(), Arc::new(SystemClock));
     let source = config.source.opened(world);
-    let source = Arc::new(Hooked { source, hooks: Arc::clone(&database.hooks), about: database.about(String::new()) });
+    let (hooks, about) = (Arc::clone(&database.hooks), database.about(String::new()));
+    let source = Arc::new(Hooked { source, hooks, about, journal: opener.journal().clone() });
     Scheduled::new(database.name.clone(), source, schedule, sets, clock)
 }
 
-/// A source with the programs that run around its backups.
+/// A source with the programs that run around its backups, and the journal that notes them.
 struct Hooked {
     source: Arc<dyn BackUp>,
     hooks: Arc<Hooks>,
     about: About,
+    journal: Journal,
 }
 
 #[async_trait]
@@ -227,6 +229,10 @@ impl BackUp for Hooked {
     }
 
     async fn back_up(&self, vault: &Vault, nth: u32, progress: Arc<dyn Progress>) -> Result<Dumped, Failure> {
-        self.hooks.around(Operation::Backup, &self.about, self.source.back_up(vault, nth, progress)).await
+        let task = self.journal.begin(TaskKind::Backup, &self.about.database, "");
+        let progress = Arc::new(Both(progress, task.progress()));
+        let made = self.hooks.around(Operation::Backup, &self.about, self.source.back_up(vault, nth, progress)).await;
+        task.end(&made, |dumped| format!("the set {}", dumped.manifest.id));
+        made
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seawall_archive::Scheduled;
-use seawall_core::{Engine, Failure, Kind, Status, SystemClock};
+use seawall_core::{Engine, Failure, Journal, Kind, Status, SystemClock};
 use seawall_postgres::physical::continuous::Continuous;
 use seawall_postgres::physical::kept;
 use seawall_sqlite::{
@@ -47,6 +47,8 @@ pub struct Opener {
     protects: bool,
     /// The owner's keys, for vaults that are encrypted.
     owner_keys: Arc<Owner>,
+    /// What the process does beside the protection.
+    journal: Journal,
 }
 
 /// The databases of a vault that holds several.
@@ -75,7 +77,13 @@ impl Opener {
             state: None,
             protects: false,
             owner_keys: Arc::default(),
+            journal: Journal::default(),
         }
+    }
+
+    /// Where backups, proofs and restores are noted. Openers that are made from this one note theirs in the same journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// An opener for work that is done beside the protection, with `jobs` threads, in a runtime of its own: it shares no connection.
@@ -88,6 +96,7 @@ impl Opener {
             hostname: self.hostname.clone(),
             state: self.state.clone(),
             owner_keys: self.owner_keys.clone(),
+            journal: self.journal.clone(),
             ..Self::new(self.environment.clone(), jobs)
         }
     }

@@ -21,6 +21,8 @@ pub(crate) struct Edge {
     pub(crate) hostname: String,
     /// Whether a person reads standard error.
     pub(crate) terminal: bool,
+    /// Whether standard input and standard output are a terminal.
+    pub(crate) has_screen: bool,
     /// The file with the owner's keys that the command line names.
     pub(crate) identity: Option<PathBuf>,
 }
@@ -39,6 +41,7 @@ impl Edge {
             directory: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             terminal: std::io::stderr().is_terminal(),
+            has_screen: std::io::stdin().is_terminal() && std::io::stdout().is_terminal(),
             identity: None,
         }
     }

@@ -19,6 +19,7 @@ mod runtime;
 mod server;
 mod source;
 mod table;
+mod ui;
 
 use std::process::ExitCode;
 

@@ -210,6 +210,7 @@ mod tests {
             directory: "/data".into(),
             hostname: String::new(),
             terminal: false,
+            has_screen: false,
             identity: None,
         };
         let yaml = "vault: s3://bucket\ndatabases:\n  - { name: app, path: /data/app.db }\n";

@@ -38,6 +38,16 @@ pub(crate) fn ago(moment: Moment, now: Moment) -> String {
     format!("{} ago", span(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)))
 }
 
+/// A span of seconds for people, in the largest unit that fits.
+pub(crate) fn rough(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +56,14 @@ mod tests {
     fn columns_are_aligned_and_lines_end_clean() {
         let rows = vec![vec!["0".into(), "12".into()], vec!["10".into(), "3".into()]];
         assert_eq!(table(&["level", "objects"], rows, &[1]), "level  objects\n0           12\n10           3\n");
+    }
+
+    #[test]
+    fn rough_spans() {
+        for (seconds, expected) in
+            [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"), (172_800, "2 d")]
+        {
+            assert_eq!(rough(seconds), expected);
+        }
     }
 }

@@ -25,6 +25,8 @@ pub struct WebConfig {
     pub prefix: String,
     /// Further names under which it is visited, in lower case.
     pub hosts: Vec<String>,
+    /// Whether visitors who logged in may act: sync, prove, restore and others.
+    pub actions: bool,
 }
 
 impl WebConfig {
@@ -34,7 +36,7 @@ impl WebConfig {
     /// A page for this machine, as the command line names it. `None` for a text that is no address.
     pub fn parse(text: &str) -> Option<Self> {
         let address = parse_address(text.trim(), Unnamed::Loopback)?;
-        Some(Self { address, token: None, token_file: None, prefix: String::new(), hosts: Vec::new() })
+        Some(Self { address, token: None, token_file: None, prefix: String::new(), hosts: Vec::new(), actions: false })
     }
 
     /// Whether only those see it who may: without a token it must be for this machine alone.
@@ -51,6 +53,11 @@ pub(super) fn read(top: &mut Fields, here: &Path) -> Result<Option<WebConfig>, L
         Value::Text(text) => WebConfig::parse(&text).ok_or_else(|| no_address("web", &text, line))?,
         value => read_section(Fields::new("web", Node { line, value })?, here)?,
     };
+    if config.actions && config.token.is_none() {
+        let cause = "a page with actions and without a token lets every program of this machine act".to_owned();
+        let next = "set web.token or web.token-file, or leave web.actions out".to_owned();
+        return Err(Problem::Unsafe { cause, next }.at(line));
+    }
     if config.is_guarded() {
         return Ok(Some(config));
     }
@@ -76,6 +83,7 @@ fn read_section(mut section: Fields, here: &Path) -> Result<WebConfig, Location>
         })?;
         config.hosts.push(host);
     }
+    config.actions = section.flag("actions")?.is_some_and(|at| at.value);
     section.finish()?;
     Ok(config)
 }
@@ -136,6 +144,15 @@ mod tests {
                 "web: { listen: '0.0.0.0:80', token: 0123456789abcdef }",
                 Some(WebConfig { token: Some(Hidden::new("0123456789abcdef")), ..plain("0.0.0.0:80") }),
             ),
+            (
+                "web: { token: 0123456789abcdef, actions: true }",
+                Some(WebConfig {
+                    token: Some(Hidden::new("0123456789abcdef")),
+                    actions: true,
+                    ..plain(WebConfig::ADDRESS)
+                }),
+            ),
+            ("web: { actions: false }", Some(plain(WebConfig::ADDRESS))),
         ] {
             assert_eq!(web(text), Ok(expected), "{text}");
         }
@@ -158,6 +175,8 @@ mod tests {
             "web: { prefix: '/a\"b' }",
             "web: { hosts: 'a:80' }",
             "web: { listne: ':1' }",
+            "web: { actions: true }",
+            "web: { actions: perhaps, token: 0123456789abcdef }",
             "web: [ 127.0.0.1:8400 ]",
         ] {
             let location = web(text).expect_err(text);

@@ -1,19 +1,26 @@
-//! Carries requests to a running process out, for the control socket and for MCP.
+//! Carries requests to a running process out, for the control socket, for MCP and for the page.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use seawall_core::{Clock as _, Engine, Failure, Kind, LastError, Moment, Phase, Point, Status, SystemClock, Timeline};
+use futures::future::join_all;
+use seawall_core::{
+    Clock as _, Engine, Failure, Journal, Kind, LastError, Moment, Phase, Point, Status, SystemClock, TaskKind,
+    Timeline,
+};
 use seawall_engines::alarms::{Keeper, silence_until};
 use seawall_engines::ask;
+use seawall_engines::proofs::Recorded;
 use tokio::task::spawn_blocking;
 
 use super::api::{Info, Listed, NOT_RUNNING, Registered, Silenced, Stopped, Synced};
+use super::errands::Errands;
 use super::registry::{Registration, Registry};
 use super::standing::Standings;
-use crate::config::{Registering, SourceName};
+use super::trace::Trace;
+use crate::config::{DatabaseConfig, Registering, SourceName};
 use crate::fleet::{self, Fleet, Origin, Seen};
 use crate::opening::describe;
 use crate::proving::Board;
@@ -21,6 +28,9 @@ use crate::reload::Reloader;
 
 /// How long a stop, or a wait for everything to be shipped, may take unless the asker says otherwise, and at most.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
+
+/// Databases whose facts are read at a time. Each waits for a thread, and while complete copies are made, a thread is rarely free.
+const AT_ONCE: usize = 1024;
 
 /// A running process.
 pub(crate) struct Actions {
@@ -32,6 +42,7 @@ pub(crate) struct Actions {
     started: Moment,
     standings: Standings,
     proofs: Board,
+    errands: Errands,
     /// One registration at a time: each reads the registry, changes it and writes it back.
     changing: tokio::sync::Mutex<()>,
 }
@@ -44,8 +55,8 @@ impl Actions {
         version: &'static str,
     ) -> Self {
         let (started, registering) = (SystemClock.now(), Mutex::new(registering));
-        let (reloader, standings, proofs, changing) = Default::default();
-        Self { fleet, registering, registry, reloader, version, started, standings, proofs, changing }
+        let (reloader, standings, proofs, errands, changing) = Default::default();
+        Self { fleet, registering, registry, reloader, version, started, standings, proofs, errands, changing }
     }
 
     /// The same, of a process that can read its configuration again.
@@ -66,6 +77,11 @@ impl Actions {
     /// What is known of the proofs of the databases.
     pub(crate) fn proofs(&self) -> &Board {
         &self.proofs
+    }
+
+    /// What people asked for on the page.
+    pub(crate) fn errands(&self) -> &Errands {
+        &self.errands
     }
 
     /// Keeps databases from being registered and unregistered while the guard lives.
@@ -153,9 +169,13 @@ impl Actions {
         let member = self.find(text)?;
         let (name, place) = (member.config.name.clone(), self.fleet.place_here(&member.config));
         let until = span.map(|span| silence_until(&name, span, SystemClock.now())).transpose()?;
-        let written = spawn_blocking(move || place.silence(&name, until).map(|()| name));
-        let name = tokio::time::timeout(PATIENCE.0, written).await.map_err(|_| too_late(&member))?;
-        let name = name.map_err(|_| crate::process::defect("silence"))??;
+        let work = async {
+            let written = spawn_blocking(move || place.silence(&name, until).map(|()| name));
+            let name = tokio::time::timeout(PATIENCE.0, written).await.map_err(|_| too_late(&member))?;
+            name.map_err(|_| crate::process::defect("silence"))?
+        };
+        let told = |_: &String| until.map_or("ended".to_owned(), |until| format!("until {until}"));
+        let name = self.noted(TaskKind::Silence, &member, "", work, told).await?;
         self.standings.silenced(member.config.source(), until);
         tracing::info!(database = name, until = until.map(tracing::field::display), "alarms silenced");
         Ok(Silenced { name, silenced_until: until })
@@ -166,6 +186,28 @@ impl Actions {
         let member = self.find(text)?;
         let engine = engine_of(&member)?;
         tokio::time::timeout(PATIENCE.1, engine.history().timeline()).await.unwrap_or_else(|_| Err(too_late(&member)))
+    }
+
+    /// What can be restored of a database, with the newest proofs that its vault holds.
+    pub(crate) async fn history(&self, text: &str) -> Result<Timeline, Failure> {
+        let timeline = self.timeline(text).await?;
+        let (Some(opener), member) = (self.fleet.prover(), self.find(text)?) else { return Ok(timeline) };
+        let recorded = match tokio::time::timeout(PATIENCE.0, opener.proofs(&member.config)).await {
+            Ok(Ok(recorded)) => recorded,
+            Ok(Err(failure)) => Recorded { doubts: vec![failure.to_string()], ..Recorded::default() },
+            Err(_) => Recorded { doubts: vec![too_late(&member).to_string()], ..Recorded::default() },
+        };
+        let doubts = timeline.doubts.iter().cloned().chain(recorded.doubts).collect();
+        Ok(Timeline { proofs: recorded.proofs, doubts, ..timeline })
+    }
+
+    /// The status of databases in their order, as far as it is known without looking at them.
+    pub(crate) async fn known_status(&self, members: &[Seen]) -> Vec<Status> {
+        let mut all = Vec::with_capacity(members.len());
+        for members in members.chunks(AT_ONCE) {
+            all.extend(join_all(members.iter().map(|member| self.known_status_of(member))).await);
+        }
+        all
     }
 
     /// Protects a database from now on, in later processes too.
@@ -187,6 +229,16 @@ impl Actions {
         if known.is_some_and(|known| known.config.vault.to_string() == config.vault.to_string()) {
             return Ok(answer("already_registered"));
         }
+        let task = self.journal().begin(TaskKind::Register, &config.name, &config.source().to_string());
+        let registered = self.take_in(&config, vault, name).await;
+        task.end(&registered, |()| String::new());
+        registered?;
+        tracing::info!(database = config.name, "registered");
+        Ok(answer("registered"))
+    }
+
+    /// Begins the protection of a database, and keeps it for later processes.
+    async fn take_in(&self, config: &DatabaseConfig, vault: Option<&str>, name: Option<&str>) -> Result<(), Failure> {
         self.fleet.add(config.clone(), Origin::Registered).await?;
         let path = config.path().map(Path::to_owned).unwrap_or_default();
         let kept = Registration { path, vault: vault.map(str::to_owned), name: name.map(str::to_owned) };
@@ -195,8 +247,7 @@ impl Actions {
             let _why_is_told = self.fleet.remove(&config.source(), PATIENCE.0).await;
             return Err(failure);
         }
-        tracing::info!(database = config.name, "registered");
-        Ok(answer("registered"))
+        Ok(())
     }
 
     /// Lets a database go, in later processes too if it was registered.
@@ -208,8 +259,11 @@ impl Actions {
             return Ok(Stopped { status: "already_unregistered".to_owned(), path: text.to_owned(), txid: 0 });
         };
         let path = PathBuf::from(member.config.source().to_string());
-        self.with_registry(move |registry| registry.forget(&path)).await?;
-        let point = self.fleet.remove(&member.config.source(), bounded(within)).await?;
+        let work = async {
+            self.with_registry(move |registry| registry.forget(&path)).await?;
+            self.fleet.remove(&member.config.source(), bounded(within)).await
+        };
+        let point = self.noted(TaskKind::Unregister, &member, "", work, |_| String::new()).await?;
         tracing::info!(database = member.config.name, "unregistered");
         Ok(Stopped {
             status: "unregistered".to_owned(),
@@ -221,39 +275,39 @@ impl Actions {
     /// Starts a database that was stopped, or whose protection ended.
     pub(crate) async fn start(&self, text: &str) -> Result<Stopped, Failure> {
         let member = self.find(text)?;
-        let started = self.fleet.start(&member.config.source()).await?;
-        let status = if started { "started" } else { "already_running" };
+        let work = async {
+            let started = self.fleet.start(&member.config.source()).await?;
+            Ok(if started { "started" } else { "already_running" })
+        };
+        let status = self.noted(TaskKind::Start, &member, "", work, said).await?;
         Ok(self.answer(&member, status).await)
     }
 
     /// Stops a database: what is committed is shipped, and nothing after it.
     pub(crate) async fn stop(&self, text: &str, within: Option<Duration>) -> Result<Stopped, Failure> {
         let member = self.find(text)?;
-        let stopped = self.fleet.stop(&member.config.source(), bounded(within)).await?;
-        let status = if stopped { "stopped" } else { "already_stopped" };
+        let work = async {
+            let stopped = self.fleet.stop(&member.config.source(), bounded(within)).await?;
+            Ok(if stopped { "stopped" } else { "already_stopped" })
+        };
+        let status = self.noted(TaskKind::Stop, &member, "", work, said).await?;
         Ok(self.answer(&member, status).await)
     }
 
     /// Ships what is committed now. With `wait` it is in the vault when this answers.
     pub(crate) async fn sync(&self, text: &str, wait: bool, within: Option<Duration>) -> Result<Synced, Failure> {
         let member = self.find(text)?;
-        if member.coming {
-            return Err(fleet::starting(&member.config.name));
-        }
-        if !member.running {
-            return Err(Failure::new(
-                Kind::Refused,
-                NOT_RUNNING,
-                member.config.source().to_string(),
-                "its protection is stopped",
-                "start it first: `seawall start`",
-            ));
-        }
-        let engine = engine_of(&member)?;
-        let before = self.status_of(&member).await;
+        let told = |synced: &Synced| said(&synced.status.as_str());
+        self.noted(TaskKind::Sync, &member, "", self.synced(&member, wait, within), told).await
+    }
+
+    async fn synced(&self, member: &Seen, wait: bool, within: Option<Duration>) -> Result<Synced, Failure> {
+        self.check_running(member)?;
+        let engine = engine_of(member)?;
+        let before = self.status_of(member).await;
         let (status, point) = if wait {
             let synced = tokio::time::timeout(bounded(within), ask::protection(&*engine)?.sync()).await;
-            let point = synced.unwrap_or_else(|_| Err(too_late(&member)))?;
+            let point = synced.unwrap_or_else(|_| Err(too_late(member)))?;
             (if before.protected.as_ref() == Some(&point) { "no_change" } else { "synced" }, Some(point))
         } else {
             // Asked once, and not waited for.
@@ -291,6 +345,11 @@ impl Actions {
         self.judged(member, as_member(member, status)).await
     }
 
+    /// How lag and size of a database went, as far as somebody asked.
+    pub(crate) fn trace(&self, member: &Seen) -> Arc<Trace> {
+        self.standings.trace(&member.config.source())
+    }
+
     async fn judged(&self, member: &Seen, status: Status) -> Status {
         let keeper = if member.running || member.coming { Keeper::Running } else { Keeper::Resting };
         let place = self.fleet.place_here(&member.config);
@@ -298,7 +357,39 @@ impl Actions {
         self.standings.judge((&member.config, place), (keeper, due), Status { proof, ..status }).await
     }
 
-    fn find(&self, text: &str) -> Result<Seen, Failure> {
+    /// What the process does and did.
+    pub(crate) fn journal(&self) -> &Journal {
+        self.fleet.journal()
+    }
+
+    /// Does work that the journal notes. `told` says in a few words what was done.
+    pub(super) async fn noted<T>(
+        &self,
+        kind: TaskKind,
+        member: &Seen,
+        about: &str,
+        work: impl Future<Output = Result<T, Failure>>,
+        told: impl FnOnce(&T) -> String,
+    ) -> Result<T, Failure> {
+        let task = self.journal().begin(kind, &member.config.name, about);
+        let done = work.await;
+        task.end(&done, told);
+        done
+    }
+
+    /// Refuses what needs a running protection.
+    pub(super) fn check_running(&self, member: &Seen) -> Result<(), Failure> {
+        if member.coming {
+            return Err(fleet::starting(&member.config.name));
+        }
+        if member.running {
+            return Ok(());
+        }
+        let (source, cause) = (member.config.source().to_string(), "its protection is stopped");
+        Err(Failure::new(Kind::Refused, NOT_RUNNING, source, cause, "start it first: `seawall start`"))
+    }
+
+    pub(super) fn find(&self, text: &str) -> Result<Seen, Failure> {
         self.fleet.find(text).ok_or_else(|| fleet::unknown(text))
     }
 
@@ -347,12 +438,17 @@ fn as_member(member: &Seen, status: Option<Result<Status, Failure>>) -> Status {
     status
 }
 
-fn engine_of(member: &Seen) -> Result<Arc<dyn Engine>, Failure> {
+pub(super) fn engine_of(member: &Seen) -> Result<Arc<dyn Engine>, Failure> {
     match (&member.engine, &member.failure) {
         (Some(engine), _) => Ok(engine.clone()),
         (None, Some(failure)) => Err(failure.clone()),
         (None, None) => Err(fleet::unknown(&member.config.source().to_string())),
     }
+}
+
+/// What a request did, for people.
+fn said(status: &&str) -> String {
+    status.replace('_', " ")
 }
 
 /// Litestream has three words for what a database does.
@@ -397,7 +493,7 @@ pub(crate) async fn in_time<T>(
     tokio::time::timeout(within.unwrap_or(PATIENCE.1).min(PATIENCE.1), reload).await.unwrap_or_else(|_| late())
 }
 
-fn too_late(member: &Seen) -> Failure {
+pub(super) fn too_late(member: &Seen) -> Failure {
     too_late_for(&member.config.source().to_string())
 }
 

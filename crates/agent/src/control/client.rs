@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hyper::{Method, StatusCode};
-use seawall_core::{Failure, Kind, Status};
+use seawall_core::{Failure, Kind, Status, Timeline};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,18 @@ impl Control {
     /// The status of all of its databases, and what it says of its configuration, if it has one.
     pub async fn status(&self) -> Result<(Vec<Status>, Option<ConfigStatus>), Failure> {
         self.get("/status").await.map(|Statuses { databases, config }| (databases, config))
+    }
+
+    /// The status of all of its databases as far as the process knows it without looking at them, and what it says of its
+    /// configuration. It is cheap enough to be asked for every second.
+    pub async fn known_status(&self) -> Result<(Vec<Status>, Option<ConfigStatus>), Failure> {
+        self.get("/status?known").await.map(|Statuses { databases, config }| (databases, config))
+    }
+
+    /// What can be restored of a database, and its newest proofs. The process asks the vault, which may take `within`.
+    pub async fn timeline(&self, database: &str, within: Duration) -> Result<Timeline, Failure> {
+        let query = form_urlencoded::Serializer::new(String::new()).append_pair("path", database).finish();
+        self.ask(Method::GET, &format!("/timeline?{query}"), Vec::new(), within).await
     }
 
     /// Has it protect a database from now on.

@@ -33,7 +33,7 @@ impl Socket {
         let actions = &*self.0;
         let method = match request.path.as_str() {
             "/start" | "/stop" | "/register" | "/unregister" | "/sync" | "/reload" | "/silence" => Method::POST,
-            "/info" | "/list" | "/txid" | "/status" | "/debug/sync-status" => Method::GET,
+            "/info" | "/list" | "/txid" | "/status" | "/timeline" | "/debug/sync-status" => Method::GET,
             _ => return Ok(Answer::status(StatusCode::NOT_FOUND)),
         };
         if request.method != method {
@@ -73,8 +73,15 @@ impl Socket {
                 let path = path_of(request).ok_or_else(|| wrong("there is no path in the query"))?;
                 ok(&NewestTxid { txid: actions.txid(&path).await? })
             }
+            "/timeline" => {
+                let path = path_of(request).ok_or_else(|| wrong("there is no path in the query"))?;
+                ok(&actions.history(&path).await?)
+            }
             "/status" => {
-                let databases = actions.status(path_of(request).as_deref()).await?;
+                let databases = match is_asked(request, "known") {
+                    true => actions.known_status(&actions.members()).await,
+                    false => actions.status(path_of(request).as_deref()).await?,
+                };
                 ok(&json!({ "databases": databases, "config": actions.reloader().status() }))
             }
             _ => ok(&self.sync_status(path_of(request).as_deref()).await?),
@@ -112,6 +119,11 @@ fn body<T: DeserializeOwned>(request: &Request) -> Result<T, Failure> {
 fn path_of(request: &Request) -> Option<String> {
     let mut pairs = form_urlencoded::parse(request.query.as_bytes());
     pairs.find(|(name, _)| name == "path").map(|(_, value)| value.into_owned())
+}
+
+/// Whether the query has this name.
+fn is_asked(request: &Request, name: &str) -> bool {
+    form_urlencoded::parse(request.query.as_bytes()).any(|(asked, _)| asked == name)
 }
 
 fn seconds(timeout: Option<f64>) -> Result<Option<Duration>, Failure> {

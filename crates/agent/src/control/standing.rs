@@ -1,4 +1,5 @@
-//! What a running process remembers of the alarms of its databases: since when each is active, and what the machine said last.
+//! What a running process remembers of the alarms of its databases: since when each is active, what the machine said last, and how
+//! lag and size went.
 //!
 //! A disk that hangs must not take every thread for blocking work. So a database's facts are read by at most one thread at a
 //! time, and while that one waits the last ones count.
@@ -10,6 +11,7 @@ use std::time::Duration;
 use seawall_core::{Alarm, Clock as _, Moment, Status, SystemClock};
 use seawall_engines::alarms::{Keeper, Local, Place, judged, keep_since};
 
+use super::trace::Trace;
 use crate::config::{DatabaseConfig, SourceName};
 
 /// How long a disk may take to answer.
@@ -24,6 +26,7 @@ struct Standing {
     local: Local,
     reading: bool,
     alarms: Vec<Alarm>,
+    trace: Arc<Trace>,
 }
 
 impl Standings {
@@ -42,7 +45,13 @@ impl Standings {
         let mut status = judged(status, keeper, config.judged(), local, SystemClock.now());
         keep_since(&standing.alarms, &mut status.alarms);
         standing.alarms.clone_from(&status.alarms);
+        Arc::make_mut(&mut standing.trace).note(&status);
         status
+    }
+
+    /// How lag and size of a database went.
+    pub(crate) fn trace(&self, source: &SourceName) -> Arc<Trace> {
+        self.lock().get(source).map(|standing| Arc::clone(&standing.trace)).unwrap_or_default()
     }
 
     /// Notes a silence that was written.

@@ -154,7 +154,7 @@ impl Fleet {
         let name = member.config.name.clone();
         tokio::select! {
             biased;
-            () = restore_missing(std::slice::from_mut(member), &self.0.restores) => Ok(()),
+            () = restore_missing(std::slice::from_mut(member), &self.0.restores, self.journal()) => Ok(()),
             () = shutdown.graceful() => Err(if self.is_stopping() { stopping(&name) } else { unknown(&name) }),
         }
     }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use seawall_core::{Engine, Failure, Point, Shutdown};
+use seawall_core::{Engine, Failure, Journal, Point, Shutdown};
 use seawall_engines::alarms::Place;
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore};
@@ -52,9 +52,14 @@ pub(crate) trait Databases: Send + Sync {
         Place::default()
     }
 
-    /// What proves databases; `None` where nothing can.
+    /// What proves and restores databases; `None` where nothing can.
     fn prover(&self) -> Option<Arc<Opener>> {
         None
+    }
+
+    /// Where what the process does is noted. The same one at each call, if there is a [`Databases::prover`].
+    fn journal(&self) -> Journal {
+        Journal::default()
     }
 }
 
@@ -111,6 +116,7 @@ struct Inner {
     looks: Looks,
     /// A permit for each restore, so that many restores don't overload the machine.
     restores: Semaphore,
+    journal: Journal,
 }
 
 /// The databases of a process. Clones share them.
@@ -134,6 +140,7 @@ impl Fleet {
     /// An empty fleet, whose databases stop when `shutdown` says so.
     pub(crate) fn new(databases: Arc<dyn Databases>, shutdown: Shutdown) -> Self {
         Self(Arc::new(Inner {
+            journal: databases.journal(),
             databases,
             shutdown,
             entries: Mutex::default(),
@@ -243,7 +250,12 @@ impl Fleet {
         all.into_iter().map(Entry::seen).collect()
     }
 
-    /// What proves the members; `None` where nothing can.
+    /// What the process does and did.
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.0.journal
+    }
+
+    /// What proves and restores the members; `None` where nothing can.
     pub(crate) fn prover(&self) -> Option<Arc<Opener>> {
         self.0.databases.prover()
     }

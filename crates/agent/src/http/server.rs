@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::listen::Listener;
+use super::patient::Patient;
 
 /// Connections at a time. Others wait in the system's queue.
 const CONNECTIONS: usize = 32;
@@ -32,6 +33,9 @@ const BODY: Duration = Duration::from_secs(5);
 
 /// The largest body.
 const BODY_BYTES: usize = 64 << 10;
+
+/// How long a peer may read nothing of an answer.
+const UNREAD: Duration = Duration::from_secs(10);
 
 /// How long a whole connection may live. Longer than any answer takes.
 const CONNECTION: Duration = Duration::from_secs(900);
@@ -114,6 +118,11 @@ pub(crate) trait Handler: Send + Sync + 'static {
 
 /// Serves until dropped.
 pub(crate) async fn serve(listener: Listener, handler: Arc<impl Handler>) {
+    serve_readers(listener, handler, UNREAD).await;
+}
+
+/// The same; a peer may read nothing of an answer for as long as `unread`.
+async fn serve_readers(listener: Listener, handler: Arc<impl Handler>, unread: Duration) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = tokio::task::JoinSet::new();
     loop {
@@ -139,7 +148,7 @@ pub(crate) async fn serve(listener: Listener, handler: Arc<impl Handler>) {
                 .header_read_timeout(HEAD)
                 .max_buf_size(16 << 10)
                 .max_headers(32)
-                .serve_connection(TokioIo::new(stream), service);
+                .serve_connection(TokioIo::new(Patient::new(stream, unread)), service);
             match timeout(CONNECTION, connection).await {
                 Ok(Ok(())) => {}
                 // What a peer does wrong is not our error.
@@ -191,4 +200,49 @@ async fn read(request: hyper::Request<Incoming>, peer: Option<IpAddr>) -> Result
         headers: head.headers,
         peer,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    /// Answers with more than the system keeps for a peer that doesn't read.
+    struct Large(Bytes);
+
+    #[async_trait]
+    impl Handler for Large {
+        async fn answer(&self, request: Request) -> Answer {
+            let length = if request.path == "/large" { self.0.len() } else { 1 };
+            Answer::new(StatusCode::OK, "text/plain", self.0.slice(..length))
+        }
+    }
+
+    #[tokio::test]
+    async fn peers_that_read_nothing_give_their_places_up() {
+        let listener = Listener::tcp(([127, 0, 0, 1], 0).into()).await.expect("an address");
+        let address = listener.address();
+        let serving = tokio::spawn(serve_readers(
+            listener,
+            Arc::new(Large(vec![b'x'; 32 << 20].into())),
+            Duration::from_millis(100),
+        ));
+        let ask = async |path: &str| {
+            let mut stream = TcpStream::connect(&address).await.expect("connected");
+            let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.expect("asked");
+            stream
+        };
+        let mut silent = Vec::new();
+        for _ in 0..CONNECTIONS {
+            silent.push(ask("/large").await);
+        }
+        let mut answer = String::new();
+        let mut one = ask("/small").await;
+        timeout(CONNECTION / 10, one.read_to_string(&mut answer)).await.expect("in time").expect("an answer");
+        assert!(answer.ends_with("\r\n\r\nx"), "{answer}");
+        serving.abort();
+    }
 }

@@ -5,7 +5,7 @@ pub(crate) mod late;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seawall_core::{Description, Engine, Failure};
+use seawall_core::{Description, Engine, Failure, Journal};
 use seawall_engines::alarms::Place;
 use seawall_engines::{DatabaseConfig, Opener};
 
@@ -35,6 +35,10 @@ impl Databases for Arc<Opener> {
 
     fn prover(&self) -> Option<Arc<Opener>> {
         Some(Arc::clone(self))
+    }
+
+    fn journal(&self) -> Journal {
+        Opener::journal(self).clone()
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Failure, IntegrityCheck, Kind, NoProgress, Point, RestoreRequest, Shutdown, When};
+use seawall_core::{Failure, IntegrityCheck, Journal, Kind, Point, RestoreRequest, Shutdown, TaskKind, When};
 use seawall_engines::ask;
 use tokio::sync::{Semaphore, watch};
 
@@ -111,10 +111,10 @@ async fn carry_out(
     let registry = job.registry.clone().filter(|_| job.services.socket.is_some()).map(Registry::new);
     let (mut members, followers) = gather(&*databases, job, registry.as_ref()).await;
     // Where there is nothing to restore a signal that came already doesn't count here: what is committed is shipped.
-    let turns = Semaphore::new(1);
+    let (turns, journal) = (Semaphore::new(1), databases.journal());
     let restored = tokio::select! {
         biased;
-        () = restore_missing(&mut members, &turns) => true,
+        () = restore_missing(&mut members, &turns, &journal) => true,
         () = stopped(&mut first, shutdown) => false,
     };
     if !restored {
@@ -230,7 +230,7 @@ async fn run(fleet: &Fleet, job: &Job, shutdown: &Shutdown, mut first: watch::Re
 /// Restores every member whose file is missing and whose vault has something. A vault without anything is a new
 /// start; any other failure takes the member out, because a fresh database would contradict what the vault holds. So
 /// does a disk that doesn't say whether the file is missing. A restore waits for one of the `turns`.
-pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore) {
+pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore, journal: &Journal) {
     for member in members {
         let Ok(engine) = &member.engine else { continue };
         match is_missing(&member.config).await {
@@ -251,8 +251,8 @@ pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore) {
             dry_run: false,
             integrity: IntegrityCheck::None,
         };
-        let restore =
-            async |request: &RestoreRequest| ask::files(&**engine)?.restore(request, Arc::new(NoProgress)).await;
+        let task = journal.begin(TaskKind::Restore, &member.config.name, &output.display().to_string());
+        let restore = async |request: &RestoreRequest| ask::files(&**engine)?.restore(request, task.progress()).await;
         let mut restored = restore(&request).await;
         if restored.is_err() && is_missing(&member.config).await == Ok(false) {
             // The application made its file meanwhile. That is a new start only if the vault holds nothing.
@@ -261,6 +261,15 @@ pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore) {
                 _ => restored,
             };
         }
+        let is_new = restored.as_ref().is_err_and(|failure| failure.kind == Kind::NotFound);
+        let point = match &restored {
+            Err(_) if is_new => Ok(None),
+            restored => restored.as_ref().map(|restored| Some(&restored.point)).map_err(Failure::clone),
+        };
+        task.end(&point, |point| match point {
+            Some(point) => format!("its file was missing, and is {}", point.position),
+            None => "its file was missing, and the vault holds nothing: a new start".to_owned(),
+        });
         match restored {
             Ok(restored) => tracing::info!(
                 database = member.config.name,

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 const ENDING: Duration = Duration::from_secs(2);
 
 /// Runs work to its end, with at most `threads` for blocking work; `None` if it took longer than `bound`, was stopped, or panicked. Then its future was dropped.
-pub(super) async fn aside<T, Work>(
+pub(crate) async fn aside<T, Work>(
     work: impl FnOnce() -> Work + Send + 'static,
     (threads, bound): (usize, Duration),
     stop: &CancellationToken,
@@ -25,7 +25,7 @@ where
     let stop = stop.child_token();
     let _ends = stop.clone().drop_guard();
     let (done, result) = oneshot::channel();
-    let begun = std::thread::Builder::new().name("seawall-proof".to_owned()).spawn(move || {
+    let begun = std::thread::Builder::new().name("seawall-aside".to_owned()).spawn(move || {
         seawall_host::give_way();
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -46,7 +46,7 @@ where
         let _nobody_waits = done.send(made);
     });
     if let Err(error) = begun {
-        tracing::error!(%error, "no thread for a proof");
+        tracing::error!(%error, "no thread for work beside the protection");
         return None;
     }
     result.await.ok().flatten()

@@ -27,6 +27,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2 * 3600);
 pub(crate) struct Board {
     all: Mutex<HashMap<SourceName, Known>>,
     changed: Notify,
+    /// Held while a proof is made.
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// What is known of one database.
@@ -100,6 +102,11 @@ impl Board {
     /// Returns when the proofs are to be looked at at once.
     pub(super) async fn looked_for(&self) {
         self.changed.notified().await;
+    }
+
+    /// Waits until no other proof is being made. None begins while the guard lives.
+    pub(super) async fn turn_to_prove(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
     }
 
     /// The proof that tells how a database stands, and when the next conclusive proof is or was due. Nothing for a database without

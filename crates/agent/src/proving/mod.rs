@@ -16,11 +16,11 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use seawall_core::{Clock as _, Failure, Moment, Proof, Shutdown, Status, SystemClock};
 use seawall_engines::DatabaseConfig;
-use seawall_engines::proofs::{Made, Proving, Recorded};
+use seawall_engines::proofs::{Made, Proving, Recorded, first_fault};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use self::aside::aside;
+pub(crate) use self::aside::aside;
 pub(crate) use self::board::Board;
 use self::board::Turn;
 use crate::Opener;
@@ -47,7 +47,7 @@ const READING: Duration = Duration::from_secs(60);
 const ENDING: Duration = Duration::from_secs(5);
 
 /// Threads with which one proof restores.
-const JOBS: usize = 2;
+pub(crate) const JOBS: usize = 2;
 
 /// The proofs of a process.
 pub(crate) struct Provers {
@@ -159,7 +159,7 @@ fn turns(members: &[Seen], board: &Board, now: Moment) -> Turns {
 
 /// Threads for the blocking work of a database's proof: those that restore, those that read a vault in a folder and keep the scratch
 /// folder, and what a server's connections need, as for its backup.
-fn threads(config: &DatabaseConfig) -> usize {
+pub(crate) fn threads(config: &DatabaseConfig) -> usize {
     JOBS + 4 + 4 * config.server_jobs().unwrap_or(0)
 }
 
@@ -208,6 +208,11 @@ async fn prove(
         _ => return,
     }
     let before = board.newest(config);
+    let _turn = tokio::select! {
+        biased;
+        () = stop.cancelled() => return,
+        turn = board.turn_to_prove() => turn,
+    };
     tracing::info!(database = config.name, level = proving.level.name(), "proving");
     let (apart, database, own, before) = (Arc::clone(opener), config.clone(), Arc::clone(proving), before);
     let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, before.as_ref()).await };
@@ -239,6 +244,31 @@ async fn prove(
         );
     }
     board.proved(config, proof);
+}
+
+/// Proves a database now because a person asks for it, after the proof that is being made.
+///
+/// # Errors
+/// What the proof found wrong, or why it couldn't be made.
+pub(crate) async fn prove_now(opener: &Arc<Opener>, board: &Board, config: &DatabaseConfig) -> Result<Proof, Failure> {
+    let proving = config.prove.clone().unwrap_or_else(|| Arc::new(Proving::when_asked()));
+    let _turn = board.turn_to_prove().await;
+    let (apart, database, own) = (Arc::clone(opener), config.clone(), Arc::clone(&proving));
+    let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, None).await };
+    let bound = proving.within.saturating_add(Duration::from_secs(3600));
+    let made = aside(work, (threads(config), bound), &CancellationToken::new()).await;
+    let Made { proof, recorded } = made.ok_or_else(|| crate::process::defect(&config.name))?;
+    tell(config, &proof);
+    if config.prove.is_some() {
+        board.proved(config, proof.clone());
+    }
+    if let Some(failure) = first_fault(&proof) {
+        return Err(failure);
+    }
+    match recorded {
+        Some(Err(failure)) => Err(failure),
+        _ => Ok(proof),
+    }
 }
 
 /// Waits for the work of a proof, and ends the work when the configuration changes so that the proof isn't wanted any more.

@@ -13,6 +13,7 @@ use seawall_core::{Figures, Proof, Status, VaultStatus, Work};
 use seawall_engines::trouble;
 
 use crate::control::{Actions, txid};
+use crate::fleet::Seen;
 use crate::http::{Answer, Handler, Request};
 use crate::reload::ConfigStatus;
 use crate::services::resources::Resources;
@@ -37,11 +38,13 @@ impl Handler for Metrics {
             return Answer::status(StatusCode::METHOD_NOT_ALLOWED);
         }
         let _turn = self.turn.lock().await;
-        let mut samples = Vec::new();
-        for member in self.actions.members() {
+        let members = self.actions.members();
+        let statuses = self.actions.known_status(&members).await;
+        let sample = |(member, status): (&Seen, Status)| {
             let figures = member.engine.as_ref().map(|engine| engine.figures()).unwrap_or_default();
-            samples.push(Sample { status: self.actions.known_status_of(&member).await, figures });
-        }
+            Sample { status, figures }
+        };
+        let samples: Vec<Sample> = members.iter().zip(statuses).map(sample).collect();
         let resources = tokio::task::spawn_blocking(Resources::of_process).await.unwrap_or_default();
         let started = self.actions.started().as_millis();
         let body = render(&samples, &resources, self.actions.version(), started);

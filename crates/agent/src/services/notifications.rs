@@ -43,11 +43,7 @@ pub(crate) async fn notify(
 
 /// The status of each database, as far as it is known without asking a vault.
 async fn statuses(actions: &Actions) -> Vec<Status> {
-    let mut all = Vec::new();
-    for member in actions.members() {
-        all.push(actions.known_status_of(&member).await);
-    }
-    all
+    actions.known_status(&actions.members()).await
 }
 
 /// What was seen at the last look.

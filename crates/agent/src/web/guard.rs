@@ -34,6 +34,29 @@ const TRIES: (u32, Duration) = (10, Duration::from_secs(60));
 /// Addresses whose tries are counted. All others share one count.
 const ADDRESSES: usize = 1024;
 
+/// What let a request through, and for how long it does. It holds secrets, so it has no Debug (I13).
+#[derive(Clone, Default)]
+pub(super) struct Pass {
+    /// The token that counted then.
+    token: Option<Hidden>,
+    /// The login, with its end.
+    login: Option<(String, Moment)>,
+    /// What the forms of this login carry; `None` if it may not act.
+    form: Option<String>,
+}
+
+impl Pass {
+    /// What the forms of this login carry; `None` if it may not act.
+    pub(super) fn form(&self) -> Option<String> {
+        self.form.clone()
+    }
+
+    /// Whether a form is one that the page made for this login. Compares in a time that tells nothing.
+    pub(super) fn is_form_of(&self, given: &str) -> bool {
+        self.form.as_ref().is_some_and(|form| is_equal(form, given))
+    }
+}
+
 /// Decides who may look.
 pub(super) struct Guard {
     config: WebConfig,
@@ -52,8 +75,16 @@ impl Guard {
         self.token.is_some()
     }
 
+    /// Whether what let a request through still does: the token is the same, and the login isn't over.
+    pub(super) async fn still_lets(&self, pass: &Pass) -> bool {
+        let Some(token) = &self.token else { return true };
+        let (now, token) = (SystemClock.now(), token.now().await);
+        pass.login.as_ref().is_none_or(|(_, until)| *until > now)
+            && pass.token.as_ref().is_some_and(|then| *then == token)
+    }
+
     /// Lets a request through, or answers it: with a refusal, the login form, or what came of a login.
-    pub(super) async fn admit(&self, request: &Request, prefix: &str) -> Result<(), Box<Answer>> {
+    pub(super) async fn admit(&self, request: &Request, prefix: &str) -> Result<Pass, Box<Answer>> {
         if !request.header(HOST).is_some_and(|host| self.is_meant(host)) {
             let told = "This name isn't one of the page's. Visit it as localhost, or add the name to web.hosts.\n";
             return Err(Box::new(Answer::text(StatusCode::MISDIRECTED_REQUEST, told)));
@@ -64,7 +95,7 @@ impl Guard {
         let path = page::below(prefix, &request.path);
         let Some(token) = &self.token else {
             return match request.method == Method::GET || request.method == Method::HEAD {
-                true => Ok(()),
+                true => Ok(Pass::default()),
                 false => Err(Box::new(Answer::status(StatusCode::METHOD_NOT_ALLOWED))),
             };
         };
@@ -72,6 +103,7 @@ impl Guard {
         match (&request.method, path) {
             (&Method::POST, "/login") => Err(Box::new(self.login(request, prefix, &token))),
             (&Method::POST, "/logout") => Err(Box::new(logout(request, prefix))),
+            (&Method::POST, "/do") if self.config.actions => self.act(request, prefix, &token),
             (&Method::GET | &Method::HEAD, _) => self.look_at(request, prefix, &token),
             _ => Err(Box::new(Answer::status(StatusCode::METHOD_NOT_ALLOWED))),
         }
@@ -92,16 +124,31 @@ impl Guard {
         }
     }
 
-    fn look_at(&self, request: &Request, prefix: &str, token: &Hidden) -> Result<(), Box<Answer>> {
-        if cookies(request).any(|value| is_signed(value, token, SystemClock.now())) {
-            return Ok(());
+    fn look_at(&self, request: &Request, prefix: &str, token: &Hidden) -> Result<Pass, Box<Answer>> {
+        if let Some(login) = login_of(request, token) {
+            let form = self.config.actions.then(|| form_of(&login.0, token));
+            return Ok(Pass { token: Some(token.clone()), login: Some(login), form });
         }
         match request.header(AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer ")) {
             None => Err(Box::new(page::login(prefix, StatusCode::UNAUTHORIZED, None))),
-            Some(given) => self.check(request, given, token).map_err(|status| {
-                let told = if status == StatusCode::UNAUTHORIZED { WRONG } else { TOO_MANY };
-                Box::new(late(page::login(prefix, status, Some(told))))
-            }),
+            Some(given) => match self.check(request, given, token) {
+                Ok(()) => Ok(Pass { token: Some(token.clone()), login: None, form: None }),
+                Err(status) => {
+                    let told = if status == StatusCode::UNAUTHORIZED { WRONG } else { TOO_MANY };
+                    Err(Box::new(late(page::login(prefix, status, Some(told)))))
+                }
+            },
+        }
+    }
+
+    /// Lets a form through that acts: from the page itself, which a browser says, and with a login. A token in a header isn't one.
+    fn act(&self, request: &Request, prefix: &str, token: &Hidden) -> Result<Pass, Box<Answer>> {
+        if !request.headers.contains_key(ORIGIN) || !is_own(request) {
+            return Err(Box::new(Answer::status(StatusCode::FORBIDDEN)));
+        }
+        match login_of(request, token) {
+            Some(_) => self.look_at(request, prefix, token),
+            None => Err(Box::new(page::login(prefix, StatusCode::UNAUTHORIZED, None))),
         }
     }
 
@@ -216,16 +263,28 @@ fn signed(until: Moment, token: &Hidden) -> String {
     format!("{until}.{}", BASE64_URL_SAFE_NO_PAD.encode(tag))
 }
 
-/// Whether the value of a cookie still counts. Compares in a time that tells nothing.
-fn is_signed(value: &str, token: &Hidden, now: Moment) -> bool {
-    let Some((until, tag)) = value.split_once('.') else { return false };
-    let counts = until.parse::<i64>().is_ok_and(|until| until > now.as_millis());
-    let Ok(tag) = BASE64_URL_SAFE_NO_PAD.decode(tag) else { return false };
-    counts && hmac::verify(&key(token), until.as_bytes(), &tag).is_ok()
+/// The login that a request carries, with its end.
+fn login_of(request: &Request, token: &Hidden) -> Option<(String, Moment)> {
+    let now = SystemClock.now();
+    cookies(request).find_map(|value| Some((value.to_owned(), counts_until(value, token, now)?)))
+}
+
+/// Until when the value of a cookie counts; `None` if it doesn't count any more. Compares in a time that tells nothing.
+fn counts_until(value: &str, token: &Hidden, now: Moment) -> Option<Moment> {
+    let (until, tag) = value.split_once('.')?;
+    let end = Moment::from_millis(until.parse().ok()?);
+    let tag = BASE64_URL_SAFE_NO_PAD.decode(tag).ok()?;
+    (end > now && hmac::verify(&key(token), until.as_bytes(), &tag).is_ok()).then_some(end)
 }
 
 fn key(token: &Hidden) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, format!("seawall page login\n{}", token.reveal()).as_bytes())
+}
+
+/// What the forms of a login carry, so that no other page can make one.
+fn form_of(login: &str, token: &Hidden) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, format!("seawall page form\n{}", token.reveal()).as_bytes());
+    BASE64_URL_SAFE_NO_PAD.encode(hmac::sign(&key, login.as_bytes()))
 }
 
 /// The header of a cookie for the page alone, out of reach of scripts and of other sites.
@@ -298,7 +357,7 @@ mod tests {
             ("9999999999999.", &token, now, false),
             ("9999999999999.AAAA", &token, now, false),
         ] {
-            assert_eq!(is_signed(value, token, now), expected, "{value}");
+            assert_eq!(counts_until(value, token, now).is_some(), expected, "{value}");
         }
     }
 

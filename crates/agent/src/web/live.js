@@ -10,7 +10,7 @@
     source = new EventSource(url);
     source.onopen = () => { told.textContent = "Live"; };
     source.onerror = () => {
-      told.textContent = "Not live: the process doesn't answer";
+      told.textContent = "Not live. If it stays so, load the page again";
       if (source && source.readyState === EventSource.CLOSED) {
         source = undefined;
         setTimeout(look, 15000);

@@ -13,6 +13,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderValue, RETRY_AFTER};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::guard::{Guard, Pass};
 use super::look::Look;
 use super::page::cleaned;
 use super::screens::View;
@@ -98,21 +99,23 @@ struct Listener {
     seen: Option<u64>,
     known: Known,
     is_first: bool,
+    /// What let the browser in. When it doesn't any more, the stream ends.
+    let_in: (Arc<Guard>, Pass),
     _place: OwnedSemaphorePermit,
 }
 
 impl Listeners {
     /// Sends the changes of a view from now on. `seen` is the number of the parts that the browser has.
-    pub(super) fn listen(&self, look: &Arc<Look>, view: View, seen: Option<u64>) -> Answer {
+    pub(super) fn listen(&self, look: &Arc<Look>, view: View, seen: Option<u64>, let_in: (Arc<Guard>, Pass)) -> Answer {
         let Ok(place) = Arc::clone(&self.0).try_acquire_owned() else {
             let mut answer = Answer::text(StatusCode::SERVICE_UNAVAILABLE, "too many browsers listen\n");
             answer.headers.push((RETRY_AFTER, HeaderValue::from_static("15")));
             return answer;
         };
         let known = Known::default();
-        let listener = Listener { look: Arc::clone(look), view, seen, known, is_first: true, _place: place };
+        let listener = Listener { look: Arc::clone(look), view, seen, known, is_first: true, let_in, _place: place };
         let events = futures::stream::unfold(listener, |mut listener| async move {
-            let event = listener.next().await;
+            let event = listener.next().await?;
             Some((event, listener))
         });
         let mut answer = Answer::new(StatusCode::OK, "text/event-stream", ": here\n\n");
@@ -122,11 +125,15 @@ impl Listeners {
 }
 
 impl Listener {
-    /// Waits for the next change, or for the time of a comment.
-    async fn next(&mut self) -> Bytes {
+    /// Waits for the next change, or for the time of a comment. `None` once the browser may not look any more.
+    async fn next(&mut self) -> Option<Bytes> {
         for _ in 0..QUIET {
             if !std::mem::take(&mut self.is_first) {
                 tokio::time::sleep(TICK).await;
+            }
+            let (guard, pass) = &self.let_in;
+            if !guard.still_lets(pass).await {
+                return None;
             }
             let parts = self.view.parts(&self.look).await;
             // What the browser was loaded with, it needn't get again.
@@ -137,10 +144,10 @@ impl Listener {
             if !changed.is_empty() {
                 let event = event(&changed);
                 self.known = Known::from(&parts);
-                return event;
+                return Some(event);
             }
         }
-        Bytes::from_static(b": quiet\n\n")
+        Some(Bytes::from_static(b": quiet\n\n"))
     }
 }
 

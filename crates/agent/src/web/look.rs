@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::config::SourceName;
-use crate::control::Actions;
+use crate::control::{Actions, Trace};
 use crate::fleet::Seen;
 
 /// How long a look at all databases counts.
@@ -35,6 +35,8 @@ pub(super) struct Known {
     pub(super) figures: Figures,
     /// When its next proof is or was due; `None` if it isn't proved by itself.
     pub(super) proof_due: Option<Moment>,
+    /// How lag and size went.
+    pub(super) trace: Arc<Trace>,
 }
 
 /// What the vault of a database told.
@@ -67,16 +69,20 @@ impl Look {
         &self.actions
     }
 
+    /// The same, for what goes on after the answer.
+    pub(super) fn shared_actions(&self) -> Arc<Actions> {
+        Arc::clone(&self.actions)
+    }
+
     /// All databases, as they are known without looking at them.
     pub(super) async fn all(&self) -> Arc<Vec<Known>> {
         let mut last = self.all.lock().await;
         if let Some((_, known)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return Arc::clone(known);
         }
-        let mut all = Vec::new();
-        for member in self.actions.members() {
-            all.push(self.known(&member).await);
-        }
+        let members = self.actions.members();
+        let statuses = self.actions.known_status(&members).await;
+        let all = members.iter().zip(statuses).map(|(member, status)| self.with_rest(member, status)).collect();
         let all = Arc::new(all);
         *last = Some((Instant::now(), Arc::clone(&all)));
         all
@@ -84,8 +90,13 @@ impl Look {
 
     /// One database.
     pub(super) async fn known(&self, member: &Seen) -> Known {
+        self.with_rest(member, self.actions.known_status_of(member).await)
+    }
+
+    fn with_rest(&self, member: &Seen, status: Status) -> Known {
         Known {
-            status: self.actions.known_status_of(member).await,
+            status,
+            trace: self.actions.trace(member),
             figures: member.engine.as_ref().map(|engine| engine.figures()).unwrap_or_default(),
             proof_due: self.actions.proofs().of(&member.config).1,
         }

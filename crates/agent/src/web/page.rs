@@ -15,7 +15,7 @@ use hyper::header::{
 use libdeflater::{CompressionLvl, Compressor};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ring::digest::{SHA256, digest};
-use seawall_core::is_visible;
+use seawall_core::{Failure, is_visible};
 
 use crate::http::{Answer, Request};
 
@@ -46,14 +46,16 @@ pub(super) enum Screen {
     /// It is reached from the fleet.
     Database,
     Proofs,
+    Activity,
     Vaults,
     Settings,
 }
 
 impl Screen {
-    const LINKS: [(Self, &str, &str); 4] = [
+    const LINKS: [(Self, &str, &str); 5] = [
         (Self::Fleet, "/", "Databases"),
         (Self::Proofs, "/proofs", "Proofs"),
+        (Self::Activity, "/activity", "Activity"),
         (Self::Vaults, "/vaults", "Vaults"),
         (Self::Settings, "/settings", "Settings"),
     ];
@@ -68,8 +70,17 @@ pub(super) struct Content {
     pub(super) body: Markup,
 }
 
+/// What is around the content.
+pub(super) struct Around<'a> {
+    pub(super) prefix: &'a str,
+    pub(super) has_login: bool,
+    /// Whether the visitor may act.
+    pub(super) may_act: bool,
+}
+
 /// A whole page.
-pub(super) fn whole(prefix: &str, has_login: bool, version: &str, content: &Content) -> Answer {
+pub(super) fn whole(around: &Around<'_>, version: &str, content: &Content) -> Answer {
+    let Around { prefix, has_login, may_act } = *around;
     let Content { screen, title, live, body } = content;
     let page = html! {
         (head(title))
@@ -90,7 +101,7 @@ pub(super) fn whole(prefix: &str, has_login: bool, version: &str, content: &Cont
                 h1 { bdi { (title) } }
                 (body)
             }
-            footer { "Seawall " (version) ". All times are UTC. Nothing can be changed here." }
+            footer { "Seawall " (version) ". All times are UTC." @if !may_act { " Nothing can be changed here." } }
             script { (PreEscaped(SCRIPT)) }
         }
     };
@@ -122,6 +133,21 @@ pub(super) fn refusal(prefix: &str, status: StatusCode, what: &str, next: &str) 
     let page = html! {
         (head(what))
         body { main { h1 { (what) } p { (next) } p { a href={ (prefix) "/" } { "All databases" } } } }
+    };
+    answer(status, &document(page))
+}
+
+/// A page that says what failed, and the next thing to do.
+pub(super) fn failed(prefix: &str, status: StatusCode, what: &str, failure: &Failure) -> Answer {
+    let page = html! {
+        (head(what))
+        body {
+            main {
+                h1 { (what) }
+                (super::screens::failure("Refused:", failure))
+                p { a href={ (prefix) "/" } { "All databases" } }
+            }
+        }
     };
     answer(status, &document(page))
 }
@@ -165,11 +191,13 @@ pub(super) fn below<'a>(prefix: &str, path: &'a str) -> &'a str {
     }
 }
 
-/// The answer with the headers that every answer has, compressed if the browser takes that.
+/// The answer with the headers that every answer has. Its address goes to the page itself and to no other site: under a stricter
+/// policy browsers hide from a form's receiver where the form came from.
+/// It is compressed if the browser takes that.
 pub(super) fn sealed(mut answer: Answer, request: &Request) -> Answer {
     let fixed = [
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
+        (REFERRER_POLICY, "same-origin"),
         (CACHE_CONTROL, "no-store"),
         (VARY, "Accept-Encoding, Cookie"),
         (HeaderName::from_static("x-frame-options"), "DENY"),

@@ -1,4 +1,4 @@
-//! Where do the ranges and holes of a timeline stand in a picture? Pure.
+//! Where do the ranges and holes of a timeline, and the points of a curve, stand in a picture? Pure.
 
 use seawall_core::{Moment, Timeline};
 
@@ -71,6 +71,25 @@ fn joined(ranges: &[(i64, i64)], ends: (i64, i64)) -> Vec<Bar> {
     bars
 }
 
+/// The height of the picture of a curve, in its own units.
+pub(super) const HEIGHT: u32 = 100;
+
+/// The points of a curve through values, from the first moment to the last one and from 0 to the largest value: `x,y x,y`. `None` for
+/// fewer than two moments.
+pub(super) fn curve(values: &[(Moment, u64)]) -> Option<String> {
+    let ((first, _), (last, _)) = (values.first()?, values.last()?);
+    let ends = (first.as_millis(), last.as_millis());
+    if ends.0 >= ends.1 {
+        return None;
+    }
+    let most = u128::from(values.iter().map(|(_, value)| *value).max()?).max(1);
+    let points = values.iter().map(|(at, value)| {
+        let height = u32::try_from(u128::from(*value) * u128::from(HEIGHT) / most).unwrap_or(HEIGHT);
+        format!("{},{}", place(at.as_millis().clamp(ends.0, ends.1), ends), HEIGHT - height.min(HEIGHT))
+    });
+    Some(points.collect::<Vec<_>>().join(" "))
+}
+
 #[cfg(test)]
 mod tests {
     use seawall_core::{Hole, Point, Span};
@@ -121,6 +140,22 @@ mod tests {
             assert_eq!(bars(&timeline, Some(Moment::from_millis(at))).mark, expected, "{at}");
         }
         assert_eq!(bars(&Timeline::default(), Some(Moment::default())), Bars::default());
+    }
+
+    #[test]
+    fn curves() {
+        for (values, expected) in [
+            (&[][..], None),
+            (&[(5, 9)], None),
+            (&[(5, 9), (5, 8)], None),
+            (&[(9, 1), (5, 8)], None),
+            (&[(0, 0), (10, 0)], Some("0,100 1000,100")),
+            (&[(0, 1), (5, 4), (10, 2)], Some("0,75 500,0 1000,50")),
+            (&[(0, u64::MAX), (1, 0)], Some("0,0 1000,100")),
+        ] {
+            let values: Vec<_> = values.iter().map(|(at, value)| (Moment::from_millis(*at), *value)).collect();
+            assert_eq!(curve(&values).as_deref(), expected, "{values:?}");
+        }
     }
 
     #[test]

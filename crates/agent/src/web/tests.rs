@@ -64,8 +64,8 @@ fn text(answer: &Answer) -> &str {
     std::str::from_utf8(&answer.body).expect("text")
 }
 
-const SCREENS: [&str; 6] =
-    ["/", "/proofs", "/vaults", "/settings", "/database?name=work-1", "/database?name=work-1&at=latest"];
+const SCREENS: [&str; 7] =
+    ["/", "/proofs", "/activity", "/vaults", "/settings", "/database?name=work-1", "/database?name=work-1&at=latest"];
 
 #[tokio::test]
 async fn every_screen_is_whole_and_closed() {
@@ -77,7 +77,7 @@ async fn every_screen_is_whole_and_closed() {
         assert!(policy.starts_with("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
         assert!(!policy.contains("unsafe"), "{policy}");
         let html = text(&answer);
-        assert!(html.contains("work-1") || screen == "/settings", "{html}");
+        assert!(html.contains("work-1") || ["/settings", "/activity"].contains(&screen), "{html}");
         // The policy has the digests of these two as they are.
         assert!(html.contains(page::STYLE) && html.contains(page::SCRIPT), "{screen}");
         // Nothing on it comes from elsewhere, and nothing needs what the policy forbids.
@@ -176,6 +176,39 @@ async fn a_token_lets_in_and_a_login_is_remembered() {
     assert_eq!(status(with(get("/"), &[(COOKIE, value)])).await, StatusCode::OK);
     let other = Request { peer: Some([192, 0, 2, 1].into()), ..bearer(TOKEN) };
     assert_eq!(status(other).await, StatusCode::OK);
+}
+
+/// A page that is open ends with the token that it was opened with.
+#[expect(clippy::disallowed_methods, reason = "the token is in a file")]
+#[tokio::test(start_paused = true)]
+async fn a_changed_token_ends_what_is_live() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("token");
+    let write = |token: &str| std::fs::write(&file, token).expect("written");
+    write(TOKEN);
+    let web = web(&["work-1"], |config| {
+        (config.token, config.token_file) = (Some(Hidden::new(TOKEN)), Some(file.clone()));
+    })
+    .await;
+    let bearer = format!("Bearer {TOKEN}");
+    let login = Request { method: Method::POST, body: format!("token={TOKEN}").into(), ..get("/login") };
+    let cookie = header(&web.answer(login).await, SET_COOKIE).expect("a cookie").split(';').next().map(str::to_owned);
+    let cookie = cookie.expect("a value");
+    let live = async |name: HeaderName, value: &str| {
+        let answer = web.answer(with(get("/live?screen=fleet"), &[(name, value)])).await;
+        let Events(mut events) = answer.events.expect("events");
+        assert!(events.next().await.is_some_and(|event| event.starts_with(b"data: ")));
+        events
+    };
+    let (mut first, mut second) = (live(AUTHORIZATION, &bearer).await, live(COOKIE, &cookie).await);
+    assert!(first.next().await.is_some() && second.next().await.is_some(), "the token is the same");
+    let mut third = live(COOKIE, &cookie).await;
+    write("another-token-of-16");
+    assert!(first.next().await.is_none() && second.next().await.is_none() && third.next().await.is_none());
+    assert_eq!(
+        web.answer(with(get("/live?screen=fleet"), &[(COOKIE, &cookie)])).await.status,
+        StatusCode::UNAUTHORIZED
+    );
 }
 
 #[tokio::test]
@@ -278,7 +311,7 @@ fn known(number: usize) -> Known {
             silenced_until: None,
         });
     }
-    Known { status, figures: Figures::default(), proof_due: None }
+    Known { status, figures: Figures::default(), proof_due: None, trace: Arc::default() }
 }
 
 /// Far more databases than a process has: work that grew with their square would take hours.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Description, Failure, Fingerprints, Kind, Level, NoProgress, Proof, Prove, When};
+use seawall_core::{Description, Failure, Fingerprints, Kind, Level, Progress, Proof, Prove, TaskKind, When};
 use seawall_vault::Vault;
 use tokio::time::Instant;
 
@@ -64,8 +64,9 @@ impl Opener {
     pub async fn prove_as(&self, database: &DatabaseConfig, proving: &Proving, before: Option<&Proof>) -> Made {
         let started = Instant::now();
         let order = self.order(database, proving);
+        let task = self.journal().begin(TaskKind::Proof, &database.name, "");
         let mut vault = None;
-        let work = self.proved(database, order.clone(), proving.fresh, &mut vault);
+        let work = self.proved(database, (order.clone(), task.progress()), proving.fresh, &mut vault);
         let bound = ProofOrder { within: Some(proving.within.saturating_add(AROUND)), ..order.clone() };
         let (mut proof, compared) = bound.in_time(&database.name, work).await.unwrap_or_else(|failure| {
             (order.inconclusive(&describe(database), &failure, started), Fingerprints::new())
@@ -80,6 +81,10 @@ impl Opener {
                 Some(bound.in_time(&database.name, written).await)
             }
         };
+        task.end(&first_fault(&proof).map_or(Ok(()), Err), |()| {
+            let point = proof.point.as_ref().map_or("no point", |point| &point.position);
+            format!("{point} was restored, level {}", proof.level.name())
+        });
         Made { proof, recorded }
     }
 
@@ -105,7 +110,7 @@ impl Opener {
     async fn proved(
         &self,
         database: &DatabaseConfig,
-        mut order: ProofOrder,
+        (mut order, progress): (ProofOrder, Arc<dyn Progress>),
         fresh: Option<Duration>,
         opened: &mut Option<Vault>,
     ) -> Result<(Proof, Fingerprints), Failure> {
@@ -126,7 +131,7 @@ impl Opener {
         let mut made = None;
         let about = database.about(String::new());
         let done = database.hooks.around(Operation::Proof, &about, async {
-            let work = order.prove(prover, engine.history(), &described, Arc::new(NoProgress));
+            let work = order.prove(prover, engine.history(), &described, progress);
             let (proof, _) = made.insert(work.await?);
             first_fault(proof).map_or(Ok(()), Err)
         });

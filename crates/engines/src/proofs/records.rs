@@ -187,13 +187,15 @@ impl Proofs {
     pub async fn fresh(&self, fresh: Option<Duration>) -> Result<Arc<Fingerprints>, Failure> {
         let Some(fresh) = fresh else { return Ok(Arc::default()) };
         let (names, now) = (self.names().await?, SystemClock.now());
-        let count = |record: &String| {
+        let counts = |record: &str| {
             names.newest.contains(record)
                 && record::moment_of(record).is_some_and(|at| compared::counts(at, fresh, now))
         };
-        let lists = names.compared.iter().rev().filter(|record| count(record)).take(MOST_LISTS);
+        let lists = names.compared.iter().rev().filter(|record| counts(record.as_str())).take(MOST_LISTS);
+        let lists: Vec<String> = lists.cloned().collect();
         let mut all = Fingerprints::new();
-        let mut read = Box::pin(stream::iter(lists).map(|record| self.compared(record)).buffered(AT_ONCE));
+        let read = |record: String| async move { self.compared(&record).await };
+        let mut read = Box::pin(stream::iter(lists).map(read).buffered(AT_ONCE));
         while let Some(list) = read.next().await {
             match list {
                 Ok(list) if all.len() < compared::MOST_FRESH => all.extend(list),

@@ -78,6 +78,19 @@ impl Proving {
         })))
     }
 
+    /// How a database without the section is proved when a person asks for it.
+    pub fn when_asked() -> Self {
+        Self {
+            schedule: Schedule::parse("0 0 * * *", "").expect("it is a schedule"),
+            level: Level::Content,
+            within: WITHIN,
+            scratch: None,
+            moments: 0,
+            fresh: None,
+            level_is_named: false,
+        }
+    }
+
     /// The key of this section that a database of a server can't have.
     pub fn not_of_servers(&self) -> Option<&'static str> {
         if self.level_is_named && self.level != Level::Content {
@@ -127,6 +140,12 @@ mod tests {
         assert_eq!(all.schedule("app").text(), "H 5 * * *");
         let next = |name: &str| all.schedule(name).after(Default::default());
         assert!((0..20).any(|number| next(&number.to_string()) != next("app")), "the name decides the minute");
+    }
+
+    #[test]
+    fn a_section_that_says_little_is_as_one_that_is_not_there() {
+        let least = take("prove: { schedule: 0 0 * * * }").expect("read").expect("there").expect("on");
+        assert_eq!(least, Proving::when_asked());
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod process;
 mod protect;
 mod restore;
 mod shell;
+mod ui;
 mod vault;
 mod wal;
 
@@ -36,6 +37,7 @@ pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
 pub(crate) use self::restore::*;
 pub(crate) use self::shell::*;
+pub(crate) use self::ui::*;
 pub(crate) use self::vault::*;
 pub(crate) use self::wal::*;
 
@@ -137,6 +139,8 @@ pub(crate) enum Command {
     Status(StatusArguments),
     /// Find every database below a prefix, from the vault alone
     Fleet(FleetArguments),
+    /// Look at the databases of a running process, or of a vault, and restore, on a terminal
+    Ui(UiArguments),
     /// Silence the alarms of a database for a while
     Silence(SilenceArguments),
     /// Find what is wrong or will be, each with the command that mends it
@@ -234,7 +238,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 59);
+        assert_eq!(commands.len(), 60);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -296,6 +300,10 @@ mod tests {
             ("seawall status", true),
             ("seawall status a.db b.db --config f.yml", true),
             ("seawall status --socket s.sock", true),
+            ("seawall ui", true),
+            ("seawall ui --socket s.sock", true),
+            ("seawall ui s3://bucket/prefix", true),
+            ("seawall ui a b", false),
             ("seawall explain", true),
             ("seawall explain sqlite.lost --json", true),
             ("seawall explain a b", false),

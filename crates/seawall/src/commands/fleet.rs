@@ -71,8 +71,8 @@ fn text(found: &Catalogued) -> String {
             },
             row.engine.to_owned(),
             row.newest.as_ref().map_or_else(|| "-".to_owned(), |newest| newest.moment.to_string()),
-            row.age_s.map_or_else(|| "-".to_owned(), span),
-            row.every_s.map_or_else(|| "-".to_owned(), span),
+            row.age_s.map_or_else(|| "-".to_owned(), table::rough),
+            row.every_s.map_or_else(|| "-".to_owned(), table::rough),
             table::bytes(row.bytes),
             row.growth_bytes_per_day.map_or_else(|| "-".to_owned(), growth),
             proof(row),
@@ -95,16 +95,6 @@ fn text(found: &Catalogued) -> String {
         }
     };
     format!("{table}\n{shown}{}, {size}{alarms}{foreign}\n", table::count(all, "database"))
-}
-
-/// Seconds for people, in the largest unit that fits.
-fn span(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} d", seconds / 86_400),
-    }
 }
 
 fn growth(bytes: i64) -> String {
@@ -244,12 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_for_people() {
-        for (seconds, expected) in
-            [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"), (172_800, "2 d")]
-        {
-            assert_eq!(span(seconds), expected);
-        }
+    fn growth_has_a_sign() {
         assert_eq!((growth(2048), growth(-1), growth(0)), ("+2.0 KiB".into(), "-1 B".into(), "+0 B".into()));
     }
 }

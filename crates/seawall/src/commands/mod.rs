@@ -18,17 +18,17 @@ pub(crate) mod ltx;
 mod maintain;
 mod notify;
 mod pin;
-mod prove;
+pub(crate) mod prove;
 mod prove_server;
 mod reload;
 pub(crate) mod replicate;
-mod restore;
+pub(crate) mod restore;
 mod restore_all;
 mod restore_cluster;
 mod restore_server;
 mod shell;
 mod silence;
-mod status;
+pub(crate) mod status;
 mod timeline;
 mod vault;
 mod verify;
@@ -46,12 +46,14 @@ use crate::output::Output;
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> {
     let Arguments { common, command } = arguments;
-    let runs_long = match &command {
+    let has_own_log = match &command {
         Command::Replicate(_) | Command::Lmdb(_) | Command::Wal(WalCommand::Receive(_)) => true,
+        // A line of the log would go into the middle of a screen.
+        Command::Ui(_) => true,
         Command::Restore(arguments) => arguments.follow,
         _ => false,
     };
-    if !runs_long {
+    if !has_own_log {
         // A command that ends by itself reports through its output. The log is for unusual events.
         log(&common, Level::Warn, LogFormat::Text);
     }
@@ -69,6 +71,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Pin(arguments) => pin::run(&arguments, edge),
         Command::Status(arguments) => status::run(&arguments, edge),
         Command::Fleet(arguments) => fleet::run(&arguments, edge),
+        Command::Ui(arguments) => crate::ui::run(&arguments, edge, common.json),
         Command::Silence(arguments) => silence::run(&arguments, edge),
         Command::Doctor(arguments) => doctor::run(&arguments, edge),
         Command::Explain(arguments) => explain::run(&arguments),

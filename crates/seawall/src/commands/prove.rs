@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seawall_agent::{Operation, ProofOrder, Proofs, TOO_LONG, ask, first_fault};
-use seawall_core::{Description, Failure, Fingerprints, Proof};
+use seawall_agent::{Opener, Operation, ProofOrder, Proofs, TOO_LONG, ask, first_fault};
+use seawall_core::{Description, Failure, Fingerprints, Progress, Proof};
 use seawall_vault::Vault;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -30,31 +30,52 @@ fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool)
         let next = "leave --to and --proof-timeout out; --scratch names the folder of the proof";
         return Err(usage("usage.server", &arguments.source, "it holds no backups of a server", next));
     }
-    let mut order = order(arguments, edge)?;
     let (opener, progress) = (edge.opener(runtime::working())?, progress(edge, json));
-    let (told, vault, proof, recorded) = runtime::run(async {
-        let hooks = found.clone();
-        let (found, told) = found.newest(&opener, &order.when).await?;
-        let (vault, engine) = found.open_with_vault(&opener).await?;
-        let described = engine.describe();
-        let (records, started) = (Proofs::of(vault.clone(), &described), Instant::now());
-        order.fresh = records.fresh(arguments.fresh).await?;
-        let work = order.prove(ask::proofs(&*engine)?, engine.history(), &described, progress);
-        let (mut proof, compared) = match between_hooks(&hooks, work, |(proof, _)| first_fault(proof)).await {
-            Ok(made) => made,
-            Err(failure) => {
-                record_late(&records, &order, &described, &failure, started).await;
-                return Err(failure);
-            }
-        };
-        let recorded = records.record(&mut proof, &order.when, &compared).await;
-        Ok::<_, Failure>((told, vault, proof, recorded))
-    })?;
+    let Made { told, vault, proof, recorded } = runtime::run(of_file(arguments, found, &opener, edge, progress))?;
     let exit = if proof.holds() { Exit::Done } else { Exit::Failed };
     let mut document = json!({ "vault": vault.url(), "record": to_json(&proof) });
     note(&mut document, &recorded);
     let text = told + &text(&vault, &proof);
     Ok(Output { text, failures: recorded.err().into_iter().collect(), json: document, exit })
+}
+
+/// A proof that was made.
+pub(crate) struct Made {
+    /// Which of several vaults was read.
+    pub(crate) told: String,
+    /// The vault.
+    pub(crate) vault: Vault,
+    /// The proof.
+    pub(crate) proof: Proof,
+    /// Where its record is, or why there is none.
+    pub(crate) recorded: Result<String, Failure>,
+}
+
+/// Makes a proof of a file or folder, and records it.
+pub(crate) async fn of_file(
+    arguments: &VerifyArguments,
+    found: Source,
+    opener: &Opener,
+    edge: &Edge,
+    progress: Arc<dyn Progress>,
+) -> Result<Made, Failure> {
+    let mut order = order(arguments, edge)?;
+    let hooks = found.clone();
+    let (found, told) = found.newest(opener, &order.when).await?;
+    let (vault, engine) = found.open_with_vault(opener).await?;
+    let described = engine.describe();
+    let (records, started) = (Proofs::of(vault.clone(), &described), Instant::now());
+    order.fresh = records.fresh(arguments.fresh).await?;
+    let work = order.prove(ask::proofs(&*engine)?, engine.history(), &described, progress);
+    let (mut proof, compared) = match between_hooks(&hooks, work, |(proof, _)| first_fault(proof)).await {
+        Ok(made) => made,
+        Err(failure) => {
+            record_late(&records, &order, &described, &failure, started).await;
+            return Err(failure);
+        }
+    };
+    let recorded = records.record(&mut proof, &order.when, &compared).await;
+    Ok(Made { told, vault, proof, recorded })
 }
 
 /// Makes a proof between its hooks. For these, a proof in which `fault` finds something has failed.
@@ -113,7 +134,7 @@ pub(super) fn note(document: &mut Value, recorded: &Result<String, Failure>) {
 }
 
 /// A proof for people, in one line: what was done when, and what came of it.
-pub(super) fn line(proof: &Proof) -> String {
+pub(crate) fn line(proof: &Proof) -> String {
     let date = proof.at.to_string();
     let date = date.split('T').next().unwrap_or_default();
     let point =

@@ -382,8 +382,14 @@ mod tests {
         ] {
             let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
             let environment: Environment = variables.iter().map(own).collect();
-            let edge =
-                Edge { environment, directory: "/".into(), hostname: String::new(), terminal: false, identity: None };
+            let edge = Edge {
+                environment,
+                directory: "/".into(),
+                hostname: String::new(),
+                terminal: false,
+                has_screen: false,
+                identity: None,
+            };
             let expected = expected.map(|state| Path::new(state).join("run!s.sock.registered.json"));
             assert_eq!(registry(Path::new("/run/s.sock"), &edge), expected);
         }

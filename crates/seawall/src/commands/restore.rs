@@ -1,10 +1,11 @@
 //! `seawall restore`: get a database back.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use seawall_agent::config::EngineConfig;
 use seawall_agent::{Opener, Operation, ask};
-use seawall_core::{Failure, Kind, RestoreRequest, Restored, Rewritten};
+use seawall_core::{Failure, Kind, Progress, RestoreRequest, Restored, Rewritten};
 use serde_json::json;
 
 use crate::arguments::{Common, RestoreArguments};
@@ -20,22 +21,14 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     if let Some(to) = &arguments.to {
         return super::restore_server::run(arguments, to, edge, when, common.json);
     }
-    let request = RestoreRequest {
-        output: PathBuf::new(),
-        when,
-        force: arguments.force,
-        dry_run: arguments.dry_run,
-        integrity: arguments.integrity.check(),
-    };
     if arguments.all {
-        return super::restore_all::run(arguments, &request, edge);
+        return super::restore_all::run(arguments, &request(arguments)?, edge);
     }
-    let source = Source::find(arguments.source.as_deref().unwrap_or_default(), &arguments.config, edge)?;
-    let source = source.past(&arguments.past)?;
+    let source = source_of(arguments, edge)?;
     let opener = edge.opener(runtime::working())?;
     let jobs = arguments.server.jobs.map_or_else(runtime::cores, usize::from);
     if super::restore_cluster::is_asked(arguments) || holds_cluster(&source, arguments, &opener)? {
-        let request = RestoreRequest { output: arguments.output.clone().unwrap_or_default(), ..request };
+        let request = RestoreRequest { output: arguments.output.clone().unwrap_or_default(), ..request(arguments)? };
         let work = async {
             let (vault, _) = source.open_with_vault(&opener).await?;
             let when = &request.when;
@@ -43,7 +36,7 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
         };
         return runtime::run_with(runtime::serving(jobs), between(&source, &request, work));
     }
-    let request = RestoreRequest { output: output(arguments, &source, edge)?, ..request };
+    let (source, request) = prepare(arguments, edge)?;
     if arguments.follow {
         return super::follow::run(&source, request, arguments.follow_interval, common, edge);
     }
@@ -61,15 +54,48 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
         let done = runtime::run(between(&source, &request, work))?;
         return Ok(rolled_back(&done));
     }
+    let (told, restored) = runtime::run(restore(&source, &request, &opener, progress))?;
+    Ok(Output::done(told + &render(&restored), &document(&restored)))
+}
+
+/// What is asked for, still without a file.
+fn request(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
+    Ok(RestoreRequest {
+        output: PathBuf::new(),
+        when: source::when(&arguments.at)?,
+        force: arguments.force,
+        dry_run: arguments.dry_run,
+        integrity: arguments.integrity.check(),
+    })
+}
+
+/// What is restored into which file.
+pub(crate) fn prepare(arguments: &RestoreArguments, edge: &Edge) -> Result<(Source, RestoreRequest), Failure> {
+    let source = source_of(arguments, edge)?;
+    let request = RestoreRequest { output: output(arguments, &source, edge)?, ..request(arguments)? };
+    Ok((source, request))
+}
+
+/// What is restored.
+fn source_of(arguments: &RestoreArguments, edge: &Edge) -> Result<Source, Failure> {
+    Source::find(arguments.source.as_deref().unwrap_or_default(), &arguments.config, edge)?.past(&arguments.past)
+}
+
+/// Restores into a file, or says what would be done. Says also which of several vaults was read.
+pub(crate) async fn restore(
+    source: &Source,
+    request: &RestoreRequest,
+    opener: &Opener,
+    progress: Arc<dyn Progress>,
+) -> Result<(String, Restored), Failure> {
     let work = async {
         let restored = |source: Source| {
-            let (opener, request, progress) = (&opener, &request, progress.clone());
+            let progress = progress.clone();
             async move { ask::files(&*source.open(opener).await?)?.restore(request, progress).await }
         };
-        source.with_newest(&opener, &request.when, restored).await
+        source.with_newest(opener, &request.when, restored).await
     };
-    let (told, restored) = runtime::run(between(&source, &request, work))?;
-    Ok(Output::done(told + &render(&restored), &document(&restored)))
+    between(source, request, work).await
 }
 
 /// Does the work of a restore between its hooks. One that only says what it would do has none.
@@ -155,7 +181,8 @@ fn document(restored: &Restored) -> serde_json::Value {
     document
 }
 
-fn render(restored: &Restored) -> String {
+/// What was restored, or would be, for people.
+pub(crate) fn render(restored: &Restored) -> String {
     let Restored { point, output, bytes, objects, duration_ms, dry_run, doubts } = restored;
     let doubts: String = doubts.iter().map(|doubt| format!("can't be told: {doubt}\n")).collect();
     let read: u64 = objects.iter().map(|object| object.bytes).sum();

@@ -9,7 +9,8 @@ use seawall_agent::alarms::{self, Judged, Keeper, Limits, Place, judged};
 use seawall_agent::config::DatabaseConfig;
 use seawall_agent::{ConfigStatus, default_state_dir, read_state_dir, read_status};
 use seawall_core::{
-    Alarm, Clock as _, Description, Failure, Kind, LastError, Limit, Moment, Phase, Status, SystemClock, VaultStatus,
+    Alarm, Clock as _, Description, Failure, Kind, LastError, Limit, Moment, Phase, Status, SystemClock, Underway,
+    VaultStatus,
 };
 
 use crate::arguments::StatusArguments;
@@ -234,7 +235,7 @@ fn line_of_alarm(status: &Status, alarm: &Alarm, now: Moment) -> String {
 }
 
 /// How one of several vaults stands.
-fn line_of(name: &str, vault: &VaultStatus, now: Moment) -> String {
+pub(crate) fn line_of(name: &str, vault: &VaultStatus, now: Moment) -> String {
     let stands = match vault.behind_since {
         None => {
             let leads = if vault.leads { ", leads" } else { "" };
@@ -261,7 +262,7 @@ fn row(status: &Status, now: Moment) -> Vec<String> {
     let protected = status.protected.as_ref();
     vec![
         status.name.clone(),
-        state(status),
+        state(status.phase, status.progress.as_ref()),
         protected.map_or("-".into(), |point| format!("{} ({})", point.position, table::ago(point.moment, now))),
         table::bytes(status.lag_bytes),
         table::span(status.lag_ms),
@@ -271,9 +272,9 @@ fn row(status: &Status, now: Moment) -> Vec<String> {
 }
 
 /// The phase, and how far the copy or backup is that is being made: "base (45 %)", "protecting (dump, 3.0 MiB)".
-fn state(status: &Status) -> String {
-    let phase = status.phase.name();
-    let Some(underway) = &status.progress else { return phase.to_owned() };
+pub(crate) fn state(phase: Phase, progress: Option<&Underway>) -> String {
+    let phase = phase.name();
+    let Some(underway) = progress else { return phase.to_owned() };
     let far = match underway.total_bytes {
         Some(total) if total > 0 => {
             format!("{} %", u128::from(underway.done_bytes.min(total)) * 100 / u128::from(total))
@@ -285,7 +286,7 @@ fn state(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::{Point, Underway};
+    use seawall_core::Point;
 
     use super::*;
 
@@ -334,7 +335,7 @@ mod tests {
             (Phase::Protecting, underway("dump", 2048, None), "protecting (dump, 2.0 KiB)"),
             (Phase::Protecting, underway("dump", u64::MAX / 2, Some(u64::MAX)), "protecting (dump, 49 %)"),
         ] {
-            assert_eq!(state(&Status { phase, progress, ..status() }), shown);
+            assert_eq!(state(phase, progress.as_ref()), shown);
         }
     }
 

@@ -99,6 +99,7 @@ mod tests {
             directory: "/srv".into(),
             hostname: String::new(),
             terminal: false,
+            has_screen: false,
             identity: None,
         };
         let known = [super::super::flags::value("config")];

@@ -93,6 +93,7 @@ mod tests {
             directory: "/srv".into(),
             hostname: String::new(),
             terminal: false,
+            has_screen: false,
             identity: None,
         };
         let read = |line: &str| {

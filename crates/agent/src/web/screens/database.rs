@@ -2,19 +2,22 @@
 
 use hyper::StatusCode;
 use maud::{Markup, PreEscaped, html};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use seawall_core::{Alarm, Clock as _, Figures, LastError, Proof, Severity, Status, SystemClock, Work};
 
 use super::list::count;
-use super::{Shows, Site, View, badge, failure, link_to, time};
+use super::{Shows, Site, View, badge, curves, failure, link_to, time};
 use crate::figures::{bytes, span};
 use crate::fleet::Seen;
 use crate::http::Answer;
+use crate::web::deed::Deed;
 use crate::web::live::Parts;
 use crate::web::look::{History, Known};
 use crate::web::page::{self, Content, Screen};
 use crate::web::plan::{self, Planned};
 use crate::web::verdict;
 
+mod days;
 mod timeline;
 
 /// Objects of a plan that are listed.
@@ -49,8 +52,10 @@ pub(in crate::web) async fn answer(site: &Site<'_>, name: &str, at: Option<&str>
     let body = html! {
         (part("facts"))
         (part("alarms"))
-        (restore(site.prefix, &member, (at, planned.as_ref()), &history))
+        @if site.form.is_some() { (of_deeds(site.prefix, &member, &known)) }
+        (restore(site, &member, (at, planned.as_ref()), &history))
         (of_proofs(&history))
+        (part("curves"))
         (part("figures"))
     };
     site.page(&Content { screen: Screen::Database, title: name, live, body })
@@ -59,7 +64,12 @@ pub(in crate::web) async fn answer(site: &Site<'_>, name: &str, at: Option<&str>
 /// The parts that change.
 pub(super) fn parts(known: &Known) -> Parts {
     let Known { status, figures, .. } = known;
-    let beside = [("facts", facts(known)), ("alarms", alarms(status)), ("figures", of_figures(figures))];
+    let beside = [
+        ("facts", facts(known)),
+        ("alarms", alarms(status)),
+        ("curves", curves::of(known)),
+        ("figures", of_figures(figures)),
+    ];
     Parts { beside: beside.map(|(id, part)| (id.to_owned(), part.into_string())).into(), ..Parts::default() }
 }
 
@@ -147,15 +157,39 @@ fn alarms(status: &Status) -> Markup {
     }
 }
 
+/// A link to the form of an action.
+fn link_to_form(prefix: &str, deed: Deed, name: &str, at: Option<&str>) -> String {
+    let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+    let at = at.map_or_else(String::new, |at| format!("&at={}", encoded(at)));
+    format!("{prefix}/confirm?do={}&name={}{at}", deed.word(), encoded(name))
+}
+
+/// What the visitor may ask for. Each link leads to a form that asks for the name.
+fn of_deeds(prefix: &str, member: &Seen, known: &Known) -> Markup {
+    let (name, is_silenced) = (&member.config.name, known.status.silenced_until.is_some());
+    html! {
+        h2 { "Actions" }
+        nav.links aria-label="Actions" {
+            @for deed in Deed::ALL.into_iter().filter(|deed| deed.suits(member, is_silenced)) {
+                @let at = deed.takes_moment().then_some("latest");
+                a href=(link_to_form(prefix, deed, name, at)) { (deed.title()) }
+            }
+        }
+    }
+}
+
 /// The timeline with the planner, which moves along it.
 fn restore(
-    prefix: &str,
+    site: &Site<'_>,
     member: &Seen,
     (at, planned): (Option<&str>, Option<&Result<Planned, seawall_core::Failure>>),
     history: &History,
 ) -> Markup {
-    let name = &member.config.name;
+    let (prefix, name) = (site.prefix, &member.config.name);
     let link = format!("{}&at=", link_to(prefix, name));
+    let to_form = |deed: Deed, at: &str| {
+        (site.form.is_some() && deed.suits(member, false)).then(|| link_to_form(prefix, deed, name, Some(at)))
+    };
     let reached = planned.and_then(|planned| planned.as_ref().ok()).map(|planned| planned.point.moment);
     html! {
         h2 #restore { "What can be restored" }
@@ -175,18 +209,19 @@ fn restore(
             }
         }
         @match planned {
-            Some(Ok(planned)) => (plan_of(&link, planned)),
+            Some(Ok(planned)) => (plan_of(&link, planned, to_form)),
             Some(Err(error)) => (failure("There is no such restore", error)),
             None => {}
         }
         @if let Ok(timeline) = &history.timeline {
+            (days::calendar(timeline, history.proofs.as_ref().map_or(&[], |(proofs, _)| proofs), &link, history.listed_at))
             (timeline::tables(timeline, &link))
             p.quiet { "Listed at " (time(history.listed_at)) "." }
         }
     }
 }
 
-fn plan_of(link: &str, planned: &Planned) -> Markup {
+fn plan_of(link: &str, planned: &Planned, to_form: impl Fn(Deed, &str) -> Option<String>) -> Markup {
     let Planned { point, read: (objects, size), objects: listed, doubts, command, has_gap } = planned;
     html! {
         div.card role="status" {
@@ -199,6 +234,9 @@ fn plan_of(link: &str, planned: &Planned) -> Markup {
             pre tabindex="0" { code { (command) } }
             @if *has_gap { p { "Name the new server and its user in it first." } }
             @for doubt in doubts { p { "Can't be told: " bdi { (doubt) } } }
+            @for (deed, does) in [(Deed::Restore, "Restore this point beside the original"), (Deed::Pin, "Pin this point")] {
+                @if let Some(form) = to_form(deed, &point.position) { p { a href=(form) { (does) } } }
+            }
             nav.links aria-label="Along the timeline" {
                 @for (name, at) in plan::steps(point.moment, SystemClock.now()) {
                     a href={ (link) (at) "#restore" } { (name) }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use seawall_core::Severity;
 
 use super::list::{List, count};
-use super::{badge, id_of, link_to, time};
+use super::{badge, curves, id_of, link_to, time};
 use crate::figures::bytes;
 use crate::web::look::Known;
 use crate::web::verdict::{self, Tone};
@@ -47,7 +47,7 @@ impl List for Fleet {
                 td role="cell" data-l="Protected up to" {
                     @match &status.protected { Some(point) => (time(point.moment)), None => "nothing yet" }
                 }
-                td role="cell" data-l="Lag" { (verdict::lag(status)) }
+                td role="cell" data-l="Lag" { (verdict::lag(status)) (curves::small(known.trace.samples())) }
                 td role="cell" data-l="Last proof" { (badge(&verdict::proof(status))) }
                 td.n role="cell" data-l="Size" { @match status.source_bytes { Some(size) => (bytes(size)), None => "unknown" } }
                 td role="cell" data-l="Alarms" {

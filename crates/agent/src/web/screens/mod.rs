@@ -1,5 +1,8 @@
 //! The screens. Those of many databases are lists with a search; what changes by itself comes in parts.
 
+pub(super) mod activity;
+pub(super) mod confirm;
+mod curves;
 pub(super) mod database;
 mod fleet;
 mod list;
@@ -12,12 +15,12 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use seawall_core::{Failure, Moment};
+use seawall_core::{Clock as _, Failure, Moment, SystemClock};
 
 use super::filter::Filter;
 use super::live::Parts;
 use super::look::{Known, Look};
-use super::page::{self, Content, Screen};
+use super::page::{self, Around, Content, Screen};
 use super::verdict::{Badge, Tone};
 use crate::http::Answer;
 
@@ -26,6 +29,8 @@ pub(super) struct Site<'a> {
     pub(super) prefix: &'a str,
     pub(super) look: &'a Arc<Look>,
     pub(super) has_login: bool,
+    /// What the visitor's forms carry; `None` if the visitor may not act.
+    pub(super) form: Option<String>,
 }
 
 /// A screen with parts that change.
@@ -39,6 +44,8 @@ pub(super) enum Shows {
     Fleet(Filter),
     Proofs(Filter),
     Vaults(Filter),
+    /// What the process does and did, and what came of a visitor's request with this number.
+    Activity(Option<u64>),
     /// One database, by its name.
     Database(String),
 }
@@ -50,6 +57,7 @@ impl View {
             Shows::Fleet(filter) => list::parts(&fleet::Fleet, &self.prefix, filter, &look.all().await),
             Shows::Proofs(filter) => list::parts(&proofs::Proofs, &self.prefix, filter, &look.all().await),
             Shows::Vaults(filter) => list::parts(&vaults::Vaults, &self.prefix, filter, &look.all().await),
+            Shows::Activity(asked) => activity::parts(&self.prefix, look, &look.all().await, *asked, SystemClock.now()),
             Shows::Database(name) => match look.actions().fleet().find(name) {
                 Some(member) => database::parts(&look.known(&member).await),
                 None => database::gone(),
@@ -63,6 +71,7 @@ impl View {
             Shows::Fleet(filter) => ("fleet", filter.link(filter.page).replacen('?', "&", 1)),
             Shows::Proofs(filter) => ("proofs", filter.link(filter.page).replacen('?', "&", 1)),
             Shows::Vaults(filter) => ("vaults", filter.link(filter.page).replacen('?', "&", 1)),
+            Shows::Activity(asked) => ("activity", asked.map_or_else(String::new, |asked| format!("&asked={asked}"))),
             Shows::Database(name) => ("database", format!("&name={}", utf8_percent_encode(name, NON_ALPHANUMERIC))),
         };
         format!("{}/live?screen={screen}&seen={}{rest}", self.prefix, parts.number())
@@ -84,14 +93,15 @@ impl Site<'_> {
             Shows::Vaults(filter) => {
                 (Screen::Vaults, "Vaults", list::body(&vaults::Vaults, self.prefix, filter, &parts))
             }
-            Shows::Database(_) => (Screen::Database, "", html! {}),
+            Shows::Activity(_) | Shows::Database(_) => (Screen::Database, "", html! {}),
         };
         let live = Some(view.live(&parts));
         self.page(&Content { screen, title: title.to_owned(), live, body })
     }
 
     fn page(&self, content: &Content) -> Answer {
-        page::whole(self.prefix, self.has_login, self.look.actions().version(), content)
+        let around = Around { prefix: self.prefix, has_login: self.has_login, may_act: self.form.is_some() };
+        page::whole(&around, self.look.actions().version(), content)
     }
 }
 
@@ -125,7 +135,7 @@ fn time(moment: Moment) -> Markup {
 }
 
 /// A failure with its next step.
-fn failure(what: &str, failure: &Failure) -> Markup {
+pub(super) fn failure(what: &str, failure: &Failure) -> Markup {
     html! {
         div.card {
             h3 { (what) " " code { (failure.code) } }

@@ -26,6 +26,7 @@ pub(in crate::web) async fn answer(site: &Site<'_>) -> Answer {
             dt { "Process id" } dd { (info.pid) }
             dt { "Running since" } dd { (time(info.started_at)) }
             dt { "Databases" } dd { (info.database_count) }
+            dt { "You may act on this page" } dd { (yes(site.form.is_some())) }
         }
         h2 { "Configuration" }
         @match config {

@@ -94,10 +94,15 @@ pub(crate) fn sync(arguments: &SyncArguments, edge: &Edge) -> Result<Output, Fai
 
 /// The running process that is meant: by `--socket`, else by the configuration's socket, else at the usual place.
 pub(crate) fn control(arguments: &SocketArguments, edge: &Edge) -> Result<Control, Failure> {
-    Ok(Control::new(&match &arguments.socket {
+    socket(arguments, edge).map(|socket| Control::new(&socket))
+}
+
+/// The control socket of the running process that is meant.
+pub(crate) fn socket(arguments: &SocketArguments, edge: &Edge) -> Result<PathBuf, Failure> {
+    Ok(match &arguments.socket {
         Some(socket) => edge.absolute(socket),
         None => configured_socket(&arguments.config, edge)?.unwrap_or_else(|| PathBuf::from(SOCKET)),
-    }))
+    })
 }
 
 /// The control socket of the configuration that is named, or of the default one.
@@ -138,6 +143,7 @@ mod tests {
             directory: folder.path().into(),
             hostname: String::new(),
             terminal: false,
+            has_screen: false,
             identity: None,
         };
         let here = |name: &str| folder.path().join(name).display().to_string();
@@ -159,6 +165,7 @@ mod tests {
             directory: "/srv".into(),
             hostname: String::new(),
             terminal: false,
+            has_screen: false,
             identity: None,
         };
         let named = SocketArguments { socket: Some("s.sock".into()), config: ConfigArguments::default() };

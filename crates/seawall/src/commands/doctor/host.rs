@@ -189,8 +189,12 @@ fn of_readers(file: &Path, mode: u32, has_secret: bool) -> Finding {
 
 /// Whether a configuration holds a secret itself, and not just the name of a variable that does.
 fn has_secret(text: &str) -> bool {
-    let mut lines = text.lines().filter_map(|line| line.trim().trim_start_matches("- ").split_once(':'));
-    lines.any(|(key, value)| is_secret(key, value))
+    let mut parts = text.lines().flat_map(|line| {
+        // A mapping may stand on one line: `web: { token: x }`. A URL is looked at whole, too.
+        let parts = line.split(['{', '}', '[', ']', ',']);
+        parts.chain([line]).filter_map(|part| part.trim().trim_start_matches("- ").split_once(':'))
+    });
+    parts.any(|(key, value)| is_secret(key.trim().trim_matches(['"', '\'']), value))
 }
 
 /// Whether a key with this value is a secret itself: of a configuration, or an environment variable.
@@ -328,6 +332,11 @@ mod tests {
             ("secret-access-key: ${SECRET}", false),
             ("password: $PASSWORD # no", false),
             ("password:", false),
+            ("web: {token: 0123456789abcdef}", true),
+            ("web: { listen: ':1', \"token\": '0123456789abcdef' }", true),
+            ("web: { token: ${TOKEN}, prefix: /a }", false),
+            ("web: { token-file: /etc/token }", false),
+            ("vaults: [ { url: 's3://b', secret-access-key: x } ]", true),
             ("# a password is in the environment", false),
             ("mcp-token: 0123456789abcdef", true),
             ("mcp-token-file: /etc/token", false),
