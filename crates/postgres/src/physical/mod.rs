@@ -7,4 +7,5 @@
 pub mod base;
 pub mod history;
 pub mod receive;
+mod records;
 pub mod recover;
