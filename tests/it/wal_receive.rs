@@ -14,26 +14,26 @@ use crate::wal::{
 const CONFIGURATION: &str = "wal_level = replica\nmax_wal_senders = 8\nmax_replication_slots = 8\nwal_keep_size = 0\n";
 
 /// A server, and a vault in a folder that its user can write.
-struct Site {
-    server: Server,
-    vault: PathBuf,
+pub(crate) struct Site {
+    pub(crate) server: Server,
+    pub(crate) vault: PathBuf,
     transactions: u32,
 }
 
 impl Site {
-    fn start(major: u32, more: &str) -> Self {
+    pub(crate) fn start(major: u32, more: &str) -> Self {
         let server = Server::start_with(major, &format!("{CONFIGURATION}{more}"));
         server.sql("postgres", "CREATE TABLE t (tx int, n int, filler text)");
         let vault = PathBuf::from(server.folder_of_its_own("vault"));
         Self { server, vault, transactions: 0 }
     }
 
-    fn receive(&self) -> Process {
+    pub(crate) fn receive(&self) -> Process {
         receive(&self.server, &self.vault)
     }
 
     /// Commits so many transactions of a few rows.
-    fn commit(&mut self, transactions: u32) {
+    pub(crate) fn commit(&mut self, transactions: u32) {
         for _ in 0..transactions {
             self.transactions += 1;
             let tx = self.transactions;
@@ -44,12 +44,12 @@ impl Site {
         }
     }
 
-    fn sums(&self) -> String {
+    pub(crate) fn sums(&self) -> String {
         self.server.sql("postgres", SUMS)
     }
 
     /// Waits until the vault has everything that is committed.
-    fn until_stored(&self) {
+    pub(crate) fn until_stored(&self) {
         until_stored(&self.server);
     }
 
@@ -58,7 +58,7 @@ impl Site {
     }
 }
 
-fn receive(server: &Server, vault: &Path) -> Process {
+pub(crate) fn receive(server: &Server, vault: &Path) -> Process {
     let mut command = as_owner(&seawall());
     command.current_dir("/tmp").args(["wal", "receive", &server.url("postgres")]).arg(vault);
     Process::spawn("seawall", &mut command)
@@ -79,7 +79,7 @@ fn list(vault: &Path) -> seawall_tests::Output {
 }
 
 /// The names of a vault's objects with this ending, below a timeline.
-fn objects(vault: &Path, ending: &str) -> Vec<String> {
+pub(crate) fn objects(vault: &Path, ending: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![vault.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -110,6 +110,24 @@ pub enum LogError {
         /// Why it isn't.
         cause: String,
     },
+    /// The log makes a tablespace in a folder of this host in which files of one are already.
+    #[error("{location}: files of a tablespace are in it")]
+    TablespaceInUse {
+        /// The folder.
+        location: String,
+        /// The segment that has the record.
+        file: String,
+        /// Where the record is.
+        at: Lsn,
+    },
+    /// Objects of the log that were there are gone.
+    #[error("{vault}: its log from {from} on is gone")]
+    Vanished {
+        /// The vault.
+        vault: String,
+        /// A position from which on something is gone.
+        from: Lsn,
+    },
     /// A local file can't be read or written.
     #[error("{path}: {cause}")]
     Io {
@@ -214,6 +232,26 @@ impl From<LogError> for Failure {
                 file,
                 cause,
                 "give `seawall wal fetch` the number of recovery_target_timeline with --timeline",
+            ),
+            LogError::TablespaceInUse { location, file, at } => (
+                Kind::Refused,
+                "log.tablespace-in-use",
+                location,
+                format!(
+                    "at {at} in {file} a tablespace is made there, and files of a tablespace are in it: the server that recovers would \
+                     change them"
+                ),
+                "recover on another host, or empty the folder if no server uses it; or recover to a position before, or from a base \
+                 after it",
+            ),
+            LogError::Vanished { vault, from } => (
+                Kind::Unavailable,
+                "log.vanished",
+                vault,
+                format!(
+                    "objects of the log that were stored are gone: those at {from}, or the one that says whose log it is"
+                ),
+                "find out what deletes objects of the vault; Seawall stores again what the server still has. Then make a new base",
             ),
             LogError::Io { path, cause } => {
                 (Kind::Unavailable, "log.io", path, cause, "check the folder, its permissions and the space")

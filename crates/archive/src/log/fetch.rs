@@ -91,7 +91,7 @@ impl Log {
             LogFile::Partial(_) => {
                 Content::Piece(self.checked(file).await?.ok_or_else(|| self.absent(file, "it was not archived"))?, None)
             }
-            LogFile::History(timeline) => Content::Plain(self.plain_history(timeline).await?),
+            LogFile::History(timeline) => Content::Plain(self.plain_history(timeline, line).await?),
             LogFile::Backup(..) => {
                 let key = LogObject::File(file).key(self.cluster.system)?;
                 match self.vault.read(&key, None, history::LARGEST).await {
@@ -136,7 +136,7 @@ impl Log {
         Ok(newest.unwrap_or_else(|| History::first(from)))
     }
 
-    async fn plain_history(&self, timeline: TimelineId) -> Result<Bytes, LogError> {
+    async fn plain_history(&self, timeline: TimelineId, line: Line) -> Result<Bytes, LogError> {
         let file = LogFile::History(timeline);
         let key = LogObject::File(file).key(self.cluster.system)?;
         match self.vault.read(&key, None, history::LARGEST).await {
@@ -147,6 +147,11 @@ impl Log {
         // PostgreSQL asks for it at the end of a recovery, although the first timeline came from no other one.
         if timeline.number() == 1 {
             return Err(self.absent(file, "the first timeline has no history"));
+        }
+        // It asks for later ones too, to find a number for the timeline that it begins. The one that is recovered was named, so a
+        // history that is lost takes nothing away.
+        if matches!(line, Line::Of(named) if timeline > named) {
+            return Err(self.absent(file, "it is of a later timeline than the one that is recovered"));
         }
         // PostgreSQL takes a missing history for the end of all timelines.
         let after = name::before_timeline(self.cluster.system, timeline)?;
@@ -355,6 +360,29 @@ impl Log {
         }
         ranges.sort_unstable();
         Ok(ranges)
+    }
+
+    /// Whether the vault has the log of a timeline from the begin of a segment to a position in it, or to its end: its object is there,
+    /// or ranges without a gap. Nothing is read.
+    ///
+    /// # Errors
+    /// When the vault can't be asked.
+    pub async fn is_there(&self, timeline: TimelineId, start: Lsn, end: Lsn) -> Result<bool, LogError> {
+        let segment = SegmentName::of(timeline, start, self.cluster.segment_size);
+        let key = LogObject::File(LogFile::Segment(segment)).key(self.cluster.system)?;
+        let before = ObjectKey::new(key.as_str().trim_end_matches(".zst"))?;
+        let ranges = self.ranges(timeline, start).await?;
+        let mut reached = start;
+        for (from, to) in ranges {
+            if from <= reached {
+                reached = reached.max(to);
+            }
+        }
+        if reached >= end {
+            return Ok(true);
+        }
+        let mut entries = Box::pin(self.vault.entries(&name::log_on(self.cluster.system, timeline)?, Some(&before)));
+        Ok(entries.try_next().await?.is_some_and(|entry| entry.key == key))
     }
 
     /// Why there is no such segment: the end of the log, or a hole.

@@ -349,6 +349,7 @@ mod tests {
                 timeline: 1,
                 lsn: Lsn::new(lsn),
                 until: Moment::from_millis(until * 1000),
+                is_end: true,
             }),
         };
         let all = [

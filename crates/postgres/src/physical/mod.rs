@@ -13,5 +13,6 @@ pub mod history;
 pub mod kept;
 mod maintain;
 pub mod receive;
+mod records;
 pub mod recover;
 mod retention;

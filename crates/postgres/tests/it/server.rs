@@ -240,6 +240,12 @@ impl Server {
     /// writes when this returns; a server that ends instead fails with its log.
     #[allow(dead_code, reason = "only the end-to-end tests, which share this file, use it")]
     pub(crate) fn restored(programs: &Self, restore: impl FnOnce(&Path)) -> Result<Self, String> {
+        Self::restored_to(programs, "postgres", restore)
+    }
+
+    /// The same, where another database is asked whether it has recovered.
+    #[allow(dead_code, reason = "only the end-to-end tests, which share this file, use it")]
+    pub(crate) fn restored_to(programs: &Self, database: &str, restore: impl FnOnce(&Path)) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
         if is_root() {
             let owned = Command::new("chown").arg("nobody:nogroup").arg(folder.path()).status();
@@ -255,7 +261,7 @@ impl Server {
         let mut server = Self { folder, bin: programs.bin.clone(), child, port: programs.port };
         let deadline = Instant::now() + Duration::from_secs(120);
         while server.until_ready() {
-            match server.try_sql("postgres", "SELECT pg_is_in_recovery()").as_deref() {
+            match server.try_sql(database, "SELECT pg_is_in_recovery()").as_deref() {
                 Some("f") => return Ok(server),
                 _ => assert!(Instant::now() < deadline, "the server does not recover: {}", server.log()),
             }
@@ -434,6 +440,15 @@ impl Server {
         }
         self.child = postgres(&self.bin, self.folder.path());
         assert!(self.until_ready(), "the server does not start again: {}", self.log());
+    }
+
+    /// Stops the server in order.
+    #[allow(dead_code, reason = "only the end-to-end tests, which share this file, use it")]
+    pub(crate) fn stop(&mut self) {
+        let mut stop = command(&self.bin.join("pg_ctl"));
+        stop.arg("-D").arg(self.folder.path().join("data")).args(["-m", "fast", "-w", "stop"]);
+        output(stop);
+        self.child.wait().expect("it has ended");
     }
 
     /// Ends the server at once, as a power cut does.

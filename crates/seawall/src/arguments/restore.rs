@@ -66,6 +66,9 @@ pub(crate) struct RestoreArguments {
     /// With --at BASE that base is where it begins
     #[arg(long, value_name = "TARGET", conflicts_with_all = ["all", "to", "follow", "force"], help_heading = "PostgreSQL clusters")]
     pub(crate) target: Option<String>,
+    /// Of a cluster: the timeline to follow [default: the newest; with a moment, the newest that there was then]
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["all", "to", "follow", "force"], help_heading = "PostgreSQL clusters")]
+    pub(crate) timeline: Option<std::num::NonZeroU32>,
     /// Of a cluster: where the tablespace at OLD goes; may be given more than once [default: where it was]
     #[arg(long, value_name = "OLD=NEW", conflicts_with_all = ["all", "to", "follow", "force"], help_heading = "PostgreSQL clusters")]
     pub(crate) tablespace: Vec<String>,

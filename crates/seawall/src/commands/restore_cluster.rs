@@ -18,7 +18,8 @@ use crate::table;
 
 /// Whether the command line asks for a cluster's files.
 pub(super) fn is_asked(arguments: &RestoreArguments) -> bool {
-    arguments.physical || arguments.start || arguments.target.is_some() || !arguments.tablespace.is_empty()
+    let is_named = arguments.target.is_some() || arguments.timeline.is_some();
+    arguments.physical || arguments.start || is_named || !arguments.tablespace.is_empty()
 }
 
 /// Restores the cluster that a vault holds.
@@ -49,6 +50,7 @@ pub(super) async fn restore(
     let options = RecoverOptions {
         target,
         from,
+        timeline: arguments.timeline.map(std::num::NonZeroU32::get),
         output: edge.absolute(output),
         tablespaces: arguments.tablespace.iter().map(|text| mapping(text)).collect::<Result<_, _>>()?,
         limits: limits(&arguments.server)?,
@@ -120,7 +122,7 @@ fn typed(text: &str, edge: &Edge) -> String {
 }
 
 fn document(vault: &Vault, options: &RecoverOptions, recovered: &Recovered) -> Value {
-    let Recovered { manifest, timeline, reach, until, files, bytes, duration_ms, reached } = recovered;
+    let Recovered { manifest, timeline, reach, until, is_doubtful, files, bytes, duration_ms, reached } = recovered;
     let reached = reached
         .as_ref()
         .map(|reached| json!({ "lsn": reached.lsn, "moment": reached.moment, "timeline": reached.timeline }));
@@ -130,7 +132,7 @@ fn document(vault: &Vault, options: &RecoverOptions, recovered: &Recovered) -> V
         "base": manifest.id,
         "system": manifest.system,
         "timeline": timeline,
-        "log": { "from": manifest.start, "to": reach, "until": until },
+        "log": { "from": manifest.start, "to": reach, "until": until, "ends_before_target": is_doubtful },
         "files": files,
         "bytes": bytes,
         "needs_bytes": manifest.needs(),
@@ -141,10 +143,17 @@ fn document(vault: &Vault, options: &RecoverOptions, recovered: &Recovered) -> V
 }
 
 fn render(options: &RecoverOptions, recovered: &Recovered) -> String {
-    let Recovered { manifest, timeline, reach, until, files, bytes, duration_ms, reached } = recovered;
+    let Recovered { manifest, timeline, reach, until, is_doubtful, files, bytes, duration_ms, reached } = recovered;
     let output = options.output.display();
     let files = table::count(usize::try_from(*files).unwrap_or(usize::MAX), "file");
-    let log = format!("the log on timeline {timeline} goes from {} to {reach}, written at {until}", manifest.start);
+    let ends = match is_doubtful {
+        true => format!(
+            "\nnote: the vault has nothing from after {until}: if the server committed something between that and the moment, it isn't there"
+        ),
+        false => String::new(),
+    };
+    let log =
+        format!("the log on timeline {timeline} goes from {} to {reach}, written at {until}{ends}", manifest.start);
     if options.dry_run {
         return format!(
             "{output}: would be restored from the base {}: {files}, {} from {}; nothing was written\n{log}\n",
@@ -168,7 +177,8 @@ fn render(options: &RecoverOptions, recovered: &Recovered) -> String {
     };
     format!(
         "{output}: restored from the base {}\n{files}, {} in {}\n{log}\n{next}\
-         note: archive_mode is off in postgresql.auto.conf; ALTER SYSTEM RESET archive_mode and a restart turn it on again\n{notes}",
+         note: archive_mode is off and synchronous_standby_names is empty in postgresql.auto.conf; set them when another vault is \
+         named, with ALTER SYSTEM SET and a restart\n{notes}",
         manifest.id,
         table::bytes(*bytes),
         table::span(*duration_ms),

@@ -32,6 +32,13 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes)).unwrap_or_default()
 }
 
+/// The CRC-32C of bytes that stand one behind another.
+pub(crate) fn crc32c_of(parts: &[&[u8]]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| digest.update(part));
+    u32::try_from(digest.finalize()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

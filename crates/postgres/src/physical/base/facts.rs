@@ -125,7 +125,7 @@ pub(crate) struct Stopped {
 }
 
 /// Ends a backup. It doesn't wait for `archive_command`: the log comes into the vault by itself.
-pub(crate) async fn end(connection: &mut Connection) -> Result<Stopped, Error> {
+pub(crate) async fn end(connection: &mut Connection, server: &str) -> Result<Stopped, Error> {
     let row = connection.one("SELECT lsn, labelfile, spcmapfile FROM pg_catalog.pg_backup_stop(false)").await?;
     let (label, map) = (row.text(1).to_owned(), row.text(2).to_owned());
     let stop = lsn(connection, row.text(0))?;
@@ -134,6 +134,18 @@ pub(crate) async fn end(connection: &mut Connection) -> Result<Stopped, Error> {
         cause: format!("{what} that isn't understood"),
     };
     let parsed = Label::parse(&label).ok_or_else(|| unknown("a backup_label"))?;
+    if parsed.from_standby {
+        let sql = "SELECT min_recovery_end_timeline FROM pg_catalog.pg_control_recovery()";
+        let now = connection.one(sql).await?.number(0);
+        if now != 0 && now != u64::from(parsed.timeline) {
+            return Err(Error::Refused {
+                code: "postgres.base-timeline",
+                object: server.to_owned(),
+                cause: format!("it followed timeline {} when the copy began, and {now} at the end", parsed.timeline),
+                next: "start the backup again: a base lies on one timeline".to_owned(),
+            });
+        }
+    }
     let tablespaces = label::tablespaces(&map).ok_or_else(|| unknown("a tablespace_map"))?;
     let next =
         connection.one("SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::pg_catalog.text").await?;

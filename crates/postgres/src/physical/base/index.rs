@@ -188,7 +188,8 @@ fn read_extent(rest: &mut &[u8], bases: u32, all: &mut u64) -> Option<Extent> {
     let length = usize::try_from(read_number(rest)?).ok()?;
     let path = std::str::from_utf8(take(rest, length)?).ok()?.to_owned();
     let (modified, offset, length) = (read_number(rest)?, read_number(rest)?, read_number(rest)?);
-    if length > EXTENT || !offset.is_multiple_of(EXTENT) || (entry == Entry::Folder && offset + length > 0) {
+    let is_at = offset.is_multiple_of(EXTENT) && offset <= i64::MAX.cast_unsigned() - EXTENT;
+    if length > EXTENT || !is_at || (entry == Entry::Folder && offset + length > 0) {
         return None;
     }
     let count = read_number(rest)?;

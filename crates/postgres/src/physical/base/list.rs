@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::recover::HANDED_OVER;
 use super::pages::{Fork, RelationFile};
 use crate::Error;
 use crate::client::Connection;
@@ -13,7 +14,7 @@ const EMPTY: [&str; 8] =
     ["pg_wal", "pg_replslot", "pg_dynshmem", "pg_notify", "pg_serial", "pg_snapshots", "pg_stat_tmp", "pg_subtrans"];
 
 /// Files at the top that belong to the running server, to another backup, or to the recovery of another.
-const NOT_AT_THE_TOP: [&str; 10] = [
+const NOT_AT_THE_TOP: [&str; 11] = [
     "postmaster.pid",
     "postmaster.opts",
     "backup_label",
@@ -24,6 +25,8 @@ const NOT_AT_THE_TOP: [&str; 10] = [
     "recovery.signal",
     "standby.signal",
     "postgresql.auto.conf.tmp",
+    // What a restore left for a server that recovers: it may hold credentials.
+    HANDED_OVER,
 ];
 
 /// What is read last.
@@ -72,6 +75,10 @@ pub(crate) fn part(folder: &str, one: &Listed, unlogged: &BTreeSet<u32>, version
         return Part::No;
     }
     if folder.is_empty() && (NOT_AT_THE_TOP.contains(&name) || name == "current_logfiles.tmp") {
+        return Part::No;
+    }
+    // The server's socket may be here, which nobody can read, and its lock.
+    if folder.is_empty() && name.starts_with(".s.PGSQL.") {
         return Part::No;
     }
     if has_relations(folder) && !one.is_folder {

@@ -135,7 +135,7 @@ pub async fn back_up_on(
     let versioned = facts.folder_in_tablespaces(session.version);
     let has_configuration = walk::walk(&mut session, &versioned, previous, &mut run).await?;
     run.control(&mut session, facts.system).await?;
-    let stopped = facts::end(&mut session).await?;
+    let stopped = facts::end(&mut session, &server).await?;
     let ended = world.clock.now();
     let version = session.version;
     session.close().await;

@@ -9,10 +9,11 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::Path;
 
-use seawall_archive::log::{Cluster, Line, Log, LogError, LogFile, Lsn, SystemId};
+use seawall_archive::log::{Cluster, Line, Log, LogError, LogFile, Lsn, SegmentName, SystemId};
 use seawall_vault::Vault;
 use tempfile::NamedTempFile;
 
+use super::super::records::{Event, Rest, TABLESPACES, events};
 use super::page::{HEADER, SegmentHeader};
 
 /// What a recovery asks for.
@@ -28,6 +29,9 @@ pub struct Request<'a> {
     pub system: Option<SystemId>,
     /// The position at which a restore knows that the log has a gap or ends.
     pub until: Option<Lsn>,
+    /// The data directory that is recovered, if it is known: then a segment is refused that would have the server write into the
+    /// tablespace of another one.
+    pub data: Option<&'a Path>,
 }
 
 /// Writes the file to its place, which may exist.
@@ -35,7 +39,7 @@ pub struct Request<'a> {
 /// # Errors
 /// [`LogError::Absent`] only where it is certain that the log has no such file and nothing after it.
 pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> {
-    let Request { file, to, line, system, until } = request;
+    let Request { file, to, line, system, until, data } = request;
     let log = Log::open(vault).await?.ok_or_else(|| LogError::NoLog { vault: vault.url().to_owned() })?;
     let cluster = log.cluster();
     if let Some(ours) = system.filter(|ours| *ours != cluster.system) {
@@ -61,6 +65,15 @@ pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> 
             let object = format!("{name} of {}", vault.url());
             return Err(LogError::OtherCluster { object, theirs: theirs.system, ours: cluster.system });
         }
+        if let Some(data) = data {
+            let mut bytes = Vec::new();
+            partial
+                .as_file_mut()
+                .rewind()
+                .and_then(|()| partial.as_file_mut().read_to_end(&mut bytes))
+                .map_err(failed)?;
+            tablespaces(&log, name, line, bytes, data).await?;
+        }
     }
     partial.as_file().sync_all().map_err(failed)?;
     partial.persist(to).map_err(|error| failed(error.error))?;
@@ -74,6 +87,66 @@ fn proved(vault: &Vault, error: LogError) -> LogError {
         Some(away) => away.into(),
         None => error,
     }
+}
+
+/// Refuses a segment that makes a tablespace in a folder where files of a tablespace are: those of the server that is recovered
+/// here from its own log, or old ones, whose pages the log wouldn't change because they are newer.
+async fn tablespaces(
+    log: &Log,
+    name: SegmentName,
+    line: Line,
+    mut bytes: Vec<u8>,
+    data: &Path,
+) -> Result<(), LogError> {
+    let size = log.cluster().segment_size;
+    let Some(start) = name.start(size) else { return Ok(()) };
+    let length = bytes.len();
+    let mut made = Vec::new();
+    let mut look = |bytes: &[u8]| {
+        made.clear();
+        events(bytes, start, length, start, |at, event| {
+            if let Event::Tablespace { location } = event {
+                made.push((at, location));
+            }
+        })
+    };
+    if let Rest::Cut(None | Some(TABLESPACES)) = look(&bytes)
+        && let Some(next) = start.after(length as u64)
+    {
+        let next = LogFile::Segment(SegmentName::of(name.timeline, next, size));
+        // If it isn't there, the server doesn't read the record either.
+        if let Ok(next) = log.fetch(next, line).await {
+            next.write_to(&mut bytes, data)?;
+            look(&bytes);
+        }
+    }
+    let used = made.into_iter().find(|(_, location)| is_used(data, Path::new(location)));
+    match used {
+        Some((at, location)) => Err(LogError::TablespaceInUse { location, file: name.to_string(), at }),
+        None => Ok(()),
+    }
+}
+
+/// Whether files of a tablespace are in a folder that isn't this server's tablespace yet.
+fn is_used(data: &Path, location: &Path) -> bool {
+    // Within the data directory, or this server's already: made by this very record before a restart, or to be dropped before it.
+    let mut links = std::fs::read_dir(data.join("pg_tblspc")).into_iter().flatten().flatten();
+    if !location.is_absolute() || links.any(|link| std::fs::read_link(link.path()).is_ok_and(|to| to == location)) {
+        return false;
+    }
+    let found = versioned(data).and_then(|name| std::fs::symlink_metadata(location.join(name)));
+    // What can't be looked at may be there.
+    !found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// The folder in a tablespace that is of servers of this version: `PG_15_202209061`.
+fn versioned(data: &Path) -> std::io::Result<String> {
+    let major = std::fs::read_to_string(data.join("PG_VERSION"))?;
+    // Behind the system identifier and the version of the control file.
+    let mut control = [0; 16];
+    File::open(data.join("global/pg_control"))?.read_exact(&mut control)?;
+    let catalog = u32::from_le_bytes([control[12], control[13], control[14], control[15]]);
+    Ok(format!("PG_{}_{catalog}", major.trim_end()))
 }
 
 fn first_page(file: &mut File) -> std::io::Result<Result<SegmentHeader, String>> {

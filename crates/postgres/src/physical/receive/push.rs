@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::path::Path;
 
-use seawall_archive::log::{Cluster, History, Log, LogError, LogFile, SegmentName, Stored};
+use seawall_archive::log::{Cluster, History, Log, LogError, LogFile, SegmentName, Stored, TimelineId};
 use seawall_vault::Vault;
 
 use super::page::{HEADER, SegmentHeader, system_of};
@@ -63,8 +63,37 @@ async fn segment(
     }
     let cluster = Cluster { system: header.system, segment_size: size };
     let log = Log::claim(vault, cluster).await?;
+    histories(&log, seawall_host::folder_of(path), name.timeline).await?;
     let stored = log.put_segment(name, complete, &mut content).await?;
     Ok(Pushed { file, stored, cluster })
+}
+
+/// Stores the histories of a segment's timeline before the segment, if the vault lacks them. A server archives the history file when it
+/// is promoted, and not later: one whose archiving was off then, as after a restore, never does.
+async fn histories(log: &Log, folder: &Path, timeline: TimelineId) -> Result<(), LogError> {
+    let mut wanted = vec![timeline];
+    while let Some(timeline) = wanted.pop() {
+        if log.history(timeline).await?.is_some() {
+            continue;
+        }
+        let path = folder.join(LogFile::History(timeline).to_string());
+        let content = match File::open(&path) {
+            Ok(file) => {
+                let mut content = Vec::new();
+                file.take(LARGEST_FILE + 1).read_to_end(&mut content).map_err(|error| LogError::io(&path, &error))?;
+                content
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                tracing::warn!(file = %path.display(), "neither the vault nor the folder of the segment has it: no recovery gets to this timeline");
+                continue;
+            }
+            Err(error) => return Err(LogError::io(&path, &error)),
+        };
+        let history = History::parse(timeline, &content).map_err(|cause| not_a_log(&path, &cause))?;
+        wanted.extend(history.ancestors.iter().map(|ancestor| ancestor.timeline));
+        log.put_file(LogFile::History(timeline), content.into()).await?;
+    }
+    Ok(())
 }
 
 /// A history file, or what a base backup notes of itself. It doesn't say its cluster: the data directory does.

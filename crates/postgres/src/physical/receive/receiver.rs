@@ -90,12 +90,24 @@ struct Memory {
     removed: bool,
     /// The slot was given up.
     given_up: bool,
+    /// The last session asked for the log from where the slot keeps it.
+    from_slot: bool,
+    /// The session asks for a segment that the vault has, to compare it.
+    compares: bool,
+    /// The server has no such segment any more.
+    nothing_to_compare: bool,
 }
 
 impl Memory {
     /// Learns from a refusal; false if that is known already, or tells nothing.
     fn learn(&mut self, sqlstate: Option<&str>) -> bool {
+        if std::mem::take(&mut self.compares) && sqlstate == Some(REMOVED) {
+            self.nothing_to_compare = true;
+            return true;
+        }
         let (removed, given_up) = (sqlstate == Some(REMOVED), sqlstate == Some(GIVEN_UP));
+        // What the slot should keep isn't there: another one has to be made.
+        let given_up = given_up || removed && self.from_slot;
         let new = removed && !self.removed || given_up && !self.given_up;
         self.removed |= removed;
         self.given_up |= given_up;
@@ -166,8 +178,12 @@ impl Receiver {
             opened = opening => opened?,
         };
         loop {
-            let mut stream = Stream::begin(self, &mut connection, &log, &start).await?;
-            match stream.run(shutdown).await? {
+            let compares = !memory.nothing_to_compare;
+            memory.compares = compares && start.continues && start.durable == start.from;
+            let mut stream = Stream::begin(self, &mut connection, &log, &start, compares).await?;
+            let ended = stream.run(shutdown).await;
+            memory.compares = stream.only_compares();
+            match ended? {
                 Ended::Stopped => {
                     connection.close().await;
                     return Ok(());
@@ -219,7 +235,7 @@ impl Receiver {
             self.standing.send_modify(|standing| standing.hole = Some(hole));
             tracing::error!(from = %from, to = %to, "a hole: the server removed this part of its log before the vault had it");
         }
-        memory.removed = false;
+        memory.from_slot = std::mem::take(&mut memory.removed);
         Ok((log, start, history))
     }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use seawall_archive::log::{Log, LogError, Lsn, TimelineId};
+use seawall_archive::log::{Cluster, Line, Log, LogError, LogFile, Lsn, SegmentName, TimelineId};
 use seawall_core::Shutdown;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -25,6 +25,9 @@ const ANSWER: Duration = Duration::from_secs(30);
 
 /// How often the server hears of us while we read nothing.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+
+/// How often the vault is looked at again while something is stored.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Complete segments that wait for the store before no more is read: the memory is bounded by that (I5).
 const MOST_SEGMENTS: usize = 2;
@@ -53,6 +56,12 @@ pub(super) struct Stream<'a> {
     tail: Tail,
     /// Up to here the vault has the log.
     durable: Lsn,
+    /// The end of what was stored last.
+    stored: Lsn,
+    /// Whether it begins with a segment that the vault has, to be compared.
+    compares: bool,
+    /// When the vault was looked at again.
+    looked: Instant,
     /// Whether anything came. Before that the server isn't told of a position: it would move the slot there.
     came: bool,
     storing: Option<Storing>,
@@ -74,25 +83,18 @@ impl<'a> Stream<'a> {
         connection: &'a mut Connection,
         log: &'a Log,
         start: &Start,
+        compares: bool,
     ) -> Result<Self, Error> {
-        let (mut known, mut ranges) = (Vec::new(), Vec::new());
-        if start.continues && start.durable > start.from {
-            ranges = log.ranges(start.timeline, start.from).await?;
-            match log.joined(start.timeline, start.from, &ranges).await {
-                Ok((bytes, length)) => {
-                    known = bytes;
-                    known.truncate(length);
-                }
-                // The host's key for them is gone: this segment is stored anew from its begin.
-                Err(LogError::Vault(error @ seawall_vault::Error::Sealing { .. })) => {
-                    tracing::warn!(%error, "the ranges of the last segment can't be read, and are stored again");
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let tail = Tail::new(start, log.cluster().segment_size, known, ranges);
+        let known = Known::of(log, start, compares).await?;
         let slot = &receiver.options.slot;
-        let begun = receiver.bounded(connection.start_stream(slot, start.from, start.timeline)).await?;
+        let begun = receiver.bounded(connection.start_stream(slot, known.from, start.timeline)).await?;
+        let durable = match known.from.after(known.bytes.len() as u64) {
+            Some(end) if start.continues && !known.bytes.is_empty() => start.durable.min(end),
+            _ => start.durable,
+        };
+        let known_from = known.from;
+        let first = Start { from: known.from, ..*start };
+        let tail = Tail::new(&first, log.cluster().segment_size, known.bytes, known.ranges);
         let (ended, switch) = match begun {
             Begun::Streaming => (false, None),
             Begun::Ended(switch) => (true, switch),
@@ -104,7 +106,10 @@ impl<'a> Stream<'a> {
             log,
             timeline: start.timeline,
             tail,
-            durable: start.durable,
+            durable,
+            stored: Lsn::default(),
+            compares: known_from < start.from,
+            looked: now,
             came: false,
             storing: None,
             last_range: None,
@@ -115,6 +120,11 @@ impl<'a> Stream<'a> {
             switch,
             marks: Marks::default(),
         })
+    }
+
+    /// Whether only the segment that was to be compared was asked for yet.
+    pub(super) fn only_compares(&self) -> bool {
+        self.compares && !self.came
     }
 
     /// Streams until the timeline ends or a stop is asked for.
@@ -131,8 +141,10 @@ impl<'a> Stream<'a> {
                 biased;
                 stored = stored(&mut self.storing), if self.storing.is_some() => {
                     self.storing = None;
-                    self.durable = self.durable.max(stored?);
+                    self.stored = stored?;
+                    self.durable = self.durable.max(self.stored);
                     self.tell(false).await?;
+                    self.look().await?;
                 }
                 () = shutdown.graceful(), if !ending => {}
                 message = self.connection.streamed(), if reads => self.take(message?).await?,
@@ -183,6 +195,29 @@ impl<'a> Stream<'a> {
                 }));
                 None
             }
+        }
+    }
+
+    /// Looks at the vault again, while something is stored (I15): what this session found or stored there must still be there.
+    async fn look(&mut self) -> Result<(), Error> {
+        if self.looked.elapsed() < LOOK {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        let vault = self.log.vault();
+        match Cluster::of(vault).await? {
+            Some(cluster) if cluster == self.log.cluster() => {}
+            Some(theirs) => {
+                let (object, ours) = (vault.url().to_owned(), self.log.cluster().system);
+                return Err(LogError::OtherCluster { object, theirs: theirs.system, ours }.into());
+            }
+            None => return Err(LogError::Vanished { vault: vault.url().to_owned(), from: self.stored }.into()),
+        }
+        let size = self.log.cluster().segment_size;
+        let start = Lsn::new(self.stored.byte().saturating_sub(1)).segment_start(size);
+        match self.log.is_there(self.timeline, start, self.stored).await? {
+            true => Ok(()),
+            false => Err(LogError::Vanished { vault: vault.url().to_owned(), from: start }.into()),
         }
     }
 
@@ -295,6 +330,75 @@ async fn put_range(log: &Log, timeline: TimelineId, start: Lsn, bytes: Bytes) ->
             Ok(())
         }
         (stored, _) => stored.map(drop),
+    }
+}
+
+/// What the vault has of the segment with which a stretch begins: the same bytes must come again.
+#[derive(Default)]
+struct Known {
+    /// The begin of the segment.
+    from: Lsn,
+    bytes: Vec<u8>,
+    ranges: Vec<(Lsn, Lsn)>,
+}
+
+impl Known {
+    /// Asks the vault. `compares` says that the segment before is of use, where the vault ends with a whole one.
+    async fn of(log: &Log, start: &Start, compares: bool) -> Result<Self, Error> {
+        let mut known = Self { from: start.from, ..Self::default() };
+        if !start.continues {
+            return Ok(known);
+        }
+        if start.durable == start.from {
+            // Without a byte in common, the log of a copy that went its own way would be taken for the continuation.
+            let before = if compares { Self::before(log, start).await? } else { None };
+            return Ok(before.unwrap_or(known));
+        }
+        known.ranges = log.ranges(start.timeline, start.from).await?;
+        let mut reached = start.from;
+        let together = known.ranges.iter().take_while(|(from, to)| {
+            let follows = *from <= reached;
+            reached = reached.max(*to);
+            follows
+        });
+        // What is behind a gap is stored again.
+        let together: Vec<(Lsn, Lsn)> = together.copied().collect();
+        if together.len() < known.ranges.len() {
+            tracing::warn!(segment = %start.from, "ranges of the last segment are gone, and are stored again");
+        }
+        match log.joined(start.timeline, start.from, &together).await {
+            Ok((bytes, length)) => {
+                known.bytes = bytes;
+                known.bytes.truncate(length);
+            }
+            // The host's key for them is gone, or another receiver removed them: this segment is stored anew from its begin.
+            Err(LogError::Vault(error))
+                if error.is_not_found() || matches!(error, seawall_vault::Error::Sealing { .. }) =>
+            {
+                tracing::warn!(%error, "the ranges of the last segment can't be read, and are stored again");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(known)
+    }
+
+    /// The segment before, if the vault has it and this host can read it.
+    async fn before(log: &Log, start: &Start) -> Result<Option<Self>, Error> {
+        let size = log.cluster().segment_size;
+        let Some(from) = start.from.byte().checked_sub(size.bytes().into()).map(Lsn::new) else { return Ok(None) };
+        let name = LogFile::Segment(SegmentName::of(start.timeline, from, size));
+        let fetched = match log.fetch(name, Line::Of(start.timeline)).await {
+            Ok(fetched) => fetched,
+            Err(LogError::Absent { .. } | LogError::Hole { .. }) => return Ok(None),
+            Err(LogError::Vault(seawall_vault::Error::Sealing { .. })) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let unpack = move || {
+            let mut bytes = Vec::new();
+            fetched.write_to(&mut bytes, std::path::Path::new("segment"))?;
+            Ok::<_, Error>(bytes)
+        };
+        Ok(Some(Self { from, bytes: seawall_core::blocking(unpack).await?, ranges: Vec::new() }))
     }
 }
 

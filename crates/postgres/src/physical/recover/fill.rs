@@ -14,6 +14,7 @@ use super::super::base::index::{BLOCK, Block, Entry, Extent, Frame, Hash, block_
 use super::super::base::store::{self, corrupt};
 use super::super::base::{BaseManifest, layout};
 use super::folder::Folders;
+use super::handed::HANDED_OVER;
 use super::listing::Restored;
 use crate::Error;
 
@@ -99,6 +100,10 @@ pub(crate) async fn fill(
     let mut open: Option<Restored> = None;
     for part in 0..filling.manifest.index.len() {
         let extents = store::part(&filling.vault, filling.system, &filling.manifest, part).await?;
+        if let Some(stray) = extents.iter().find(|extent| is_stray(&extent.path)) {
+            let object = filling.vault.object(&layout::manifest(filling.system, filling.manifest.id)?);
+            return Err(corrupt(object, format!("its index has {}, which no tablespace has", stray.path)));
+        }
         let is_kept = |extent: &Extent| filling.is_kept(&extent.path);
         let windows = stream::iter(plan(extents.into_iter().filter(is_kept).collect())).then(|step| {
             let filling = Arc::clone(filling);
@@ -138,6 +143,14 @@ pub(crate) async fn fill(
         }
     }
     open.map_or(Ok(()), told)
+}
+
+/// Whether a path is in a tablespace, and not in the folder that a server makes there. A tablespace may go to any place that was
+/// named, where nothing else may be made (I11).
+fn is_stray(path: &str) -> bool {
+    let mut parts = path.split('/');
+    let is_in_tablespace = parts.next() == Some("pg_tblspc") && parts.next().is_some();
+    is_in_tablespace && parts.next().is_some_and(|folder| !folder.starts_with("PG_"))
 }
 
 fn torn(path: &str) -> Error {
@@ -215,8 +228,12 @@ fn fetches(windows: &[Window]) -> Option<Vec<Fetch>> {
 }
 
 impl Filling {
-    /// Whether a path is restored: a tablespace that was made after the backup began is in the log.
+    /// Whether a path is restored: a tablespace that was made after the backup began is in the log, and what an earlier restore
+    /// handed over is written anew.
     fn is_kept(&self, path: &str) -> bool {
+        if path == HANDED_OVER {
+            return false;
+        }
         let mut parts = path.split('/');
         if parts.next() != Some("pg_tblspc") {
             return true;

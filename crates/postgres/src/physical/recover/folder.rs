@@ -72,6 +72,29 @@ pub(crate) fn check(path: &Path) -> Result<(), Error> {
     }
 }
 
+/// Refuses places of which one is another, or lies in it: each is made by itself, and gets its name when all are whole.
+pub(crate) fn apart(output: &Path, tablespaces: &[(u32, PathBuf)]) -> Result<(), Error> {
+    // As it is on the disk: a part of the path may be a link.
+    let real = |path: &Path| {
+        let there = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
+        let rest = there.as_ref().and_then(|(above, _)| path.strip_prefix(above).ok());
+        match (there.as_ref(), rest) {
+            (Some((_, real)), Some(rest)) => real.join(rest),
+            _ => path.to_owned(),
+        }
+    };
+    let places: Vec<PathBuf> =
+        [output].into_iter().chain(tablespaces.iter().map(|(_, to)| to.as_path())).map(real).collect();
+    for (nth, place) in places.iter().enumerate() {
+        let other = places.iter().enumerate().find(|(other, its)| *other != nth && place.starts_with(its));
+        if let Some((_, other)) = other {
+            let cause = format!("it is also to be in or at {}", other.display());
+            return Err(in_use(place, &cause, "give each tablespace a place of its own with --tablespace OLD=NEW"));
+        }
+    }
+    Ok(())
+}
+
 /// Where each tablespace goes: to its own place, or as the mappings say.
 pub(crate) fn mapped(
     tablespaces: &[Tablespace],

@@ -6,7 +6,7 @@
 //! recovery at the target.
 //!
 //! The rooms beside these: `listing` (PostgreSQL's own manifest of a backup), `line` (how far the log goes),
-//! `start` (runs a server to the target).
+//! `moment` (what the log says of a moment), `start` (runs a server to the target).
 
 pub(crate) mod choose;
 mod fill;
@@ -14,15 +14,17 @@ mod folder;
 mod handed;
 pub(crate) mod line;
 mod listing;
+mod moment;
 mod settings;
 mod start;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use seawall_archive::SetId;
-use seawall_archive::log::{Log, Lsn};
+use seawall_archive::log::{Contents, Log, Lsn, TimelineId};
 use seawall_core::{Moment, Progress};
 use seawall_vault::Vault;
 use tokio::time::Instant;
@@ -31,9 +33,9 @@ pub use self::choose::Target;
 pub use self::handed::{HANDED_OVER, HandedOver, Handover};
 pub use self::start::Reached;
 
-use self::choose::{Candidate, Choice, Refused, choose};
+use self::choose::{Candidate, Choice, Lines, Refused, choose};
 use self::fill::{Filling, fill, steps};
-use self::folder::{Folders, check, mapped};
+use self::folder::{Folders, apart, check, mapped};
 use self::listing::{Listing, Restored};
 use super::base::{self, BaseManifest, Listed};
 use crate::{Error, Limits, World};
@@ -48,6 +50,8 @@ pub struct RecoverOptions {
     pub target: Target,
     /// The base to begin with, if another one than the best is wanted.
     pub from: Option<SetId>,
+    /// The timeline to follow, if another one than the newest is wanted: of a moment, the newest that there was then.
+    pub timeline: Option<u32>,
     /// The data directory to make.
     pub output: PathBuf,
     /// Where tablespaces go: old and new place.
@@ -73,6 +77,9 @@ pub struct Recovered {
     pub reach: Lsn,
     /// When the last object of that was written, by the store's clock.
     pub until: Moment,
+    /// Whether a moment is asked for after which the vault has nothing: what the server committed between `until` and the moment, and
+    /// the vault never got, isn't known.
+    pub is_doubtful: bool,
     /// Files that were made.
     pub files: u64,
     /// Their bytes.
@@ -95,15 +102,18 @@ pub async fn recover(
     progress: Arc<dyn Progress>,
 ) -> Result<Recovered, Error> {
     let clock = Instant::now();
-    let (manifest, choice) = plan(vault, options, world).await?;
+    let (manifest, choice, target) = plan(vault, options, world).await?;
     let system = manifest.system.parse().map_err(|_| Error::Internal("a system identifier".to_owned()))?;
     let places = mapped(&manifest.tablespaces, &options.tablespaces)?;
     check(&options.output)?;
     places.iter().try_for_each(|(_, to)| check(to))?;
+    apart(&options.output, &places)?;
     let mut recovered = Recovered {
         timeline: choice.reach.timeline,
         reach: choice.reach.lsn,
         until: choice.reach.until,
+        is_doubtful: target == Target::Latest
+            && matches!(options.target, Target::Moment(moment) if moment > choice.reach.until),
         files: manifest.totals.files,
         bytes: manifest.totals.bytes,
         duration_ms: 0,
@@ -154,7 +164,7 @@ pub async fn recover(
     progress.begin("sync", None);
     let output = options.output.clone();
     seawall_core::blocking(move || {
-        for file in describe(&folders, &done, &options, &choice)? {
+        for file in describe(&folders, &done, &options, &choice, &target)? {
             append(&mut written, &listing.file(&file), &options.output)?;
         }
         append(&mut written, &listing.end(&done), &options.output)?;
@@ -184,8 +194,8 @@ async fn alone<T>(mut shared: Arc<T>) -> T {
     }
 }
 
-/// The base and the way to the target.
-async fn plan(vault: &Vault, options: &RecoverOptions, world: &World) -> Result<(BaseManifest, Choice), Error> {
+/// The base, the way, and what the server is told to reach.
+async fn plan(vault: &Vault, options: &RecoverOptions, world: &World) -> Result<(BaseManifest, Choice, Target), Error> {
     let listed = base::list(vault).await?;
     let log = Log::open(vault).await?;
     let mut systems: Vec<u64> = listed.iter().map(|base| base.system).collect();
@@ -203,6 +213,9 @@ async fn plan(vault: &Vault, options: &RecoverOptions, world: &World) -> Result<
         Some(log) => Some((log.contents().await?, line::written(log).await?)),
         None => None,
     };
+    if let Some((contents, _)) = &contents {
+        has_histories(contents, vault, options.timeline)?;
+    }
     let (mut candidates, mut manifests, mut unread) = (Vec::new(), Vec::new(), None);
     for base in listed.into_iter().filter(|base| options.from.is_none_or(|from| from == base.id)) {
         let manifest = match base::manifest(vault, base).await {
@@ -213,31 +226,93 @@ async fn plan(vault: &Vault, options: &RecoverOptions, world: &World) -> Result<
                 continue;
             }
         };
-        let reach = contents.as_ref().and_then(|(contents, written)| {
-            line::reach(contents, written, manifest.timeline, manifest.start, manifest.stop)
-        });
-        candidates.push(Candidate {
-            id: manifest.id,
-            ended: manifest.ended,
-            stop: manifest.stop,
-            next_xid: manifest.next_xid,
-            reach,
-        });
+        let BaseManifest { timeline, start, stop, .. } = manifest;
+        let mut reaches = contents
+            .as_ref()
+            .map_or_else(Vec::new, |(contents, written)| line::reaches(contents, written, timeline, start, stop));
+        reaches.retain(|reach| options.timeline.is_none_or(|timeline| timeline == reach.timeline));
+        let BaseManifest { id, ended, next_xid, .. } = manifest;
+        candidates.push(Candidate { id, ended, stop, next_xid, reaches });
         manifests.push(Listed { id: manifest.id, system: base.system });
     }
-    let choice = match choose(&candidates, &options.target, world.clock.now()) {
-        Ok(choice) => choice,
+    let lines = match (&options.target, &log, &contents) {
+        (Target::Moment(_), Some(log), Some((contents, written))) => lines(log, contents, written, &candidates).await?,
+        _ => Lines::default(),
+    };
+    let ways = match choose(&candidates, &options.target, world.clock.now(), &lines) {
+        Ok(ways) => ways,
         Err(Refused::NoBase | Refused::NoSuchBase(_)) if unread.is_some() => {
             return Err(unread.unwrap_or_else(|| Error::Internal("an error".to_owned())));
         }
         Err(refused) => return Err(refusal(vault, &options.target, options.from, &refused)),
+    };
+    let (choice, target) = match (&options.target, &log) {
+        (Target::Moment(moment), Some(log)) => match to_moment(log, &candidates, &ways, *moment).await? {
+            Ok(found) => found,
+            Err(refused) => return Err(refusal(vault, &options.target, options.from, &refused)),
+        },
+        (target, _) => (ways[0], target.clone()),
     };
     let chosen = manifests.into_iter().find(|base| base.id == choice.id);
     let chosen = chosen.ok_or_else(|| Error::Internal("a base that isn't one".to_owned()))?;
     if let Some(error) = unread {
         tracing::warn!("a base can't be read, and another one is used: {error}");
     }
-    Ok((base::manifest(vault, chosen).await?, choice))
+    Ok((base::manifest(vault, chosen).await?, choice, target))
+}
+
+/// Refuses a log of whose timelines one has no history: it may be the one to follow, and an older one would be restored instead.
+fn has_histories(contents: &Contents, vault: &Vault, timeline: Option<u32>) -> Result<(), Error> {
+    let is_needed = |id: &&TimelineId| timeline.is_none_or(|timeline| timeline == id.number());
+    let lacks = |id: &&TimelineId| contents.history(**id).is_none();
+    let with_log = contents.timelines.iter().filter(|(_, held)| !held.spans.is_empty()).map(|(id, _)| id);
+    match with_log.filter(is_needed).find(lacks) {
+        Some(timeline) => {
+            let later = format!("log of timeline {timeline}");
+            let vault = vault.url().to_owned();
+            Err(seawall_archive::log::LogError::NoHistory { vault, timeline: *timeline, later }.into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// When timelines began, where there are several to choose from: by the clock of their servers, or else by the store's. And where
+/// they left those that they came from.
+async fn lines(log: &Log, contents: &Contents, written: &line::Written, bases: &[Candidate]) -> Result<Lines, Error> {
+    let numbers: BTreeSet<u32> = bases.iter().flat_map(|base| &base.reaches).map(|reach| reach.timeline).collect();
+    let mut lines = Lines::default();
+    for timeline in numbers.iter().skip(1).copied().filter_map(TimelineId::new) {
+        let told = moment::begun(log, timeline).await?.or_else(|| written.begun(timeline));
+        lines.begun.extend(told.map(|moment| (timeline.number(), moment)));
+        let ancestors = contents.history(timeline).map(|history| history.ancestors).unwrap_or_default();
+        let left = ancestors.iter().map(|one| ((timeline.number(), one.timeline.number()), one.switch));
+        lines.left.extend(left);
+    }
+    Ok(lines)
+}
+
+/// The way that has a moment, and what the server is told to reach.
+async fn to_moment(
+    log: &Log,
+    bases: &[Candidate],
+    ways: &[Choice],
+    moment: Moment,
+) -> Result<Result<(Choice, Target), Refused>, Error> {
+    let mut refused = Refused::NoBase;
+    for way in ways {
+        let Some(base) = bases.iter().find(|base| base.id == way.id) else { continue };
+        if moment::ended_after(log, base, way, moment).await? {
+            return Ok(Ok((*way, Target::Moment(moment))));
+        }
+        // Nothing ended later, and nothing is missing behind it: all of the log is what there was.
+        if way.reach.is_end {
+            return Ok(Ok((*way, Target::Latest)));
+        }
+        if refused == Refused::NoBase {
+            refused = Refused::Hole(Candidate { reaches: vec![way.reach], ..base.clone() });
+        }
+    }
+    Ok(Err(refused))
 }
 
 /// Why the target can't be reached, and what to do.
@@ -264,7 +339,7 @@ fn refusal(vault: &Vault, target: &Target, from: Option<SetId>, refused: &Refuse
             format!("{} is before the end of the first base, {} at {}", shown(target), base.stop, base.ended),
             format!("restore the end of that base with --at {}, or something later", base.id),
         ),
-        Refused::Hole(base) => match base.reach.filter(|reach| reach.lsn >= base.stop) {
+        Refused::Hole(base) => match base.reaches.iter().find(|reach| reach.lsn >= base.stop) {
             Some(reach) => told(
                 "postgres.target-hole",
                 format!(
@@ -344,6 +419,7 @@ fn describe(
     manifest: &BaseManifest,
     options: &RecoverOptions,
     choice: &Choice,
+    target: &Target,
 ) -> Result<Vec<Restored>, Error> {
     let document = options.handover.document(&manifest.system, choice.reach.timeline, choice.reach.lsn)?;
     let modified = u64::try_from(manifest.ended.as_millis() / 1000).unwrap_or(0);
@@ -361,7 +437,7 @@ fn describe(
     folders.write("recovery.signal", b"")?;
     let program = settings::word(&options.handover.program.display().to_string()).replace('%', "%%");
     let command = format!("{program} wal fetch --handed-over {HANDED_OVER} '%f' '%p'");
-    folders.append("postgresql.auto.conf", &settings::lines(&options.target, choice, &command))?;
+    folders.append("postgresql.auto.conf", &settings::lines(target, choice, &command))?;
     Ok(made)
 }
 

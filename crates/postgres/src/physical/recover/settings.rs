@@ -5,6 +5,17 @@ use seawall_core::Moment;
 use super::super::base::BaseManifest;
 use super::choose::{Choice, Target};
 
+/// Settings of the source that a server which recovers must not have. A standby's settings make no standby of it, don't delay it,
+/// and don't delete files of the source's archive. Nothing confirms its commits as the source's standbys do.
+const OTHERS: [&str; 6] = [
+    "primary_conninfo = ''",
+    "primary_slot_name = ''",
+    "recovery_end_command = ''",
+    "archive_cleanup_command = ''",
+    "recovery_min_apply_delay = 0",
+    "synchronous_standby_names = ''",
+];
+
 /// How a value stands in a configuration file.
 fn value(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
@@ -56,8 +67,7 @@ pub(crate) fn lines(target: &Target, choice: &Choice, command: &str) -> String {
     if !name.is_empty() {
         lines.push(format!("{name} = {}", value(&reached)));
     }
-    // A standby's settings make no standby of a recovered server.
-    lines.extend(["primary_conninfo = ''", "primary_slot_name = ''", "recovery_end_command = ''"].map(str::to_owned));
+    lines.extend(OTHERS.map(str::to_owned));
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
@@ -90,7 +100,8 @@ mod tests {
     fn every_target_is_the_only_one() {
         let moment = Moment::from_millis(1_700_000_000_123);
         let id = SetId::new(moment, 1);
-        let choice = Choice { id, reach: Reach { timeline: 3, lsn: Lsn::new(0x300_0000), until: moment } };
+        let choice =
+            Choice { id, reach: Reach { timeline: 3, lsn: Lsn::new(0x300_0000), until: moment, is_end: true } };
         for (target, line) in [
             (Target::Moment(moment), "recovery_target_time = '2023-11-14 22:13:20.123+00'\n"),
             (Target::Lsn(Lsn::new(0x200_0028)), "recovery_target_lsn = '0/2000028'\n"),

@@ -12,14 +12,24 @@ use seawall_core::Moment;
 use seawall_host::{PrivateFolder, User};
 use seawall_vault::Environment;
 use tokio::process::{Child, Command};
+use tokio::time::Instant;
 
 use super::super::base::BaseManifest;
 use super::settings;
-use crate::client::{Connection, Target};
+use crate::client::{Connection, Row, Target};
 use crate::{Error, Limits, World, tools};
 
 /// How long to wait before asking again whether it has recovered.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a server that accepts connections may refuse ours.
+const REFUSING: Duration = Duration::from_secs(60);
+
+/// The SQLSTATE of a server that accepts no connections yet.
+const NOT_YET: &str = "57P03";
+
+/// The databases that are connected to: the first may have been dropped, or its locale may be missing here.
+const DATABASES: [&str; 2] = ["postgres", "template1"];
 
 /// How long a server may take to stop.
 const FAREWELL: Duration = Duration::from_secs(300);
@@ -68,6 +78,10 @@ pub(super) async fn run(
     let mut command = Command::new(program);
     command.arg("-D").arg(data);
     let own = [
+        // The configuration may name the folder and the files of the source, whose server may run on this host.
+        format!("data_directory={}", data.display()),
+        "external_pid_file=".to_owned(),
+        "ssl=off".to_owned(),
         format!("unix_socket_directories={}", place.display()),
         format!("hba_file={}", place.join("hba").display()),
         format!("ident_file={}", place.join("ident").display()),
@@ -114,21 +128,14 @@ pub(super) async fn run(
 /// Asks until recovery is over.
 async fn until_recovered(child: &mut Child, target: &Target, place: &Path) -> Result<Reached, Error> {
     let (mut lsn, mut moment) = (None, None);
+    let mut refused: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait().ok().flatten() {
             return Err(ended(&status.to_string(), place));
         }
-        if let Ok(mut connection) = Connection::open(target).await {
-            let row = connection
-                .one(
-                    "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn(), \
-                     (pg_catalog.date_part('epoch', pg_catalog.pg_last_xact_replay_timestamp()) * 1000)::pg_catalog.int8, \
-                     CASE WHEN NOT pg_catalog.pg_is_in_recovery() \
-                     THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END",
-                )
-                .await;
-            connection.close().await;
-            if let Ok(row) = row {
+        match ask(target).await {
+            Ok(row) => {
+                refused = None;
                 lsn = row.optional(1).and_then(|lsn| lsn.parse().ok()).or(lsn);
                 moment = row.optional(2).and_then(|at| at.parse().ok()).map(Moment::from_millis).or(moment);
                 if !row.flag(0) {
@@ -137,9 +144,42 @@ async fn until_recovered(child: &mut Child, target: &Target, place: &Path) -> Re
                     return Ok(Reached { lsn, moment, timeline });
                 }
             }
+            Err(error) if error.sqlstate().is_some_and(|code| code != NOT_YET) => {
+                if refused.get_or_insert_with(Instant::now).elapsed() > REFUSING {
+                    return Err(ended(&format!("it accepts no connection: {error}"), place));
+                }
+            }
+            // It starts, or restarts.
+            Err(_) => refused = None,
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Asks whether recovery is over, and how far it is.
+async fn ask(target: &Target) -> Result<Row, Error> {
+    let mut answer = Err(Error::Internal("no database".to_owned()));
+    for database in DATABASES {
+        answer = match Connection::open(&target.with_database(database)).await {
+            Ok(mut connection) => {
+                let row = connection
+                    .one(
+                        "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn(), \
+                         (pg_catalog.date_part('epoch', pg_catalog.pg_last_xact_replay_timestamp()) * 1000)::pg_catalog.int8, \
+                         CASE WHEN NOT pg_catalog.pg_is_in_recovery() \
+                         THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END",
+                    )
+                    .await;
+                connection.close().await;
+                row
+            }
+            Err(error) => Err(error),
+        };
+        if answer.is_ok() {
+            break;
+        }
+    }
+    answer
 }
 
 /// Asks a server to stop when its sessions have ended; returns whether it did.

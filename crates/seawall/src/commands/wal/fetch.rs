@@ -49,11 +49,13 @@ fn attempt(arguments: &WalFetchArguments, edge: &Edge) -> Result<Value, (Failure
     let system = system(arguments.system.as_deref(), edge).map_err(failed)?;
     let opener = edge.opener(1).map_err(failed)?;
     let to = edge.absolute(&arguments.path);
+    let here: &Path = &edge.directory;
+    let data = here.join("global/pg_control").exists().then_some(here);
     let mut absent = false;
     let fetched = runtime::run(async {
         let vault =
             open(arguments.vault.as_deref().unwrap_or_default(), &arguments.config, None, &opener, edge).await?;
-        let fetched = fetch(&vault, Request { file, to: &to, line, system, until: *until }).await;
+        let fetched = fetch(&vault, Request { file, to: &to, line, system, until: *until, data }).await;
         absent = fetched.as_ref().is_err_and(|error| error.is_absence());
         fetched?;
         Ok(vault.url().to_owned())
