@@ -12,7 +12,7 @@ use seawall_archive::{RetentionPolicy, Schedule, World};
 use seawall_config::absolute;
 use seawall_config::error::{Location, Problem};
 use seawall_config::fields::{At, Fields};
-use seawall_core::{Failure, Progress, SystemClock};
+use seawall_core::{Both, Failure, Journal, Progress, SystemClock, TaskKind};
 use seawall_postgres::Target;
 use seawall_postgres::physical::base::Made;
 use seawall_postgres::physical::continuous::{ClusterSource, Continuous, Parts, Server};
@@ -116,7 +116,8 @@ fn is_slot(name: &str) -> bool {
 pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, config: &ClusterConfig) -> Continuous {
     let world = World::real(opener.environment.clone());
     let source = Server { target: (*config.target).clone(), limits: config.limits.clone(), world };
-    let source = Hooked { source, hooks: Arc::clone(&database.hooks), about: database.about(String::new()) };
+    let (hooks, about) = (Arc::clone(&database.hooks), database.about(String::new()));
+    let source = Hooked { source, hooks, about, journal: opener.journal().clone() };
     let receiver = config
         .receive
         .clone()
@@ -132,11 +133,12 @@ pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, con
     })
 }
 
-/// A cluster with the programs that run around its bases.
+/// A cluster with the programs that run around its bases, and the journal that notes them.
 struct Hooked {
     source: Server,
     hooks: Arc<Hooks>,
     about: About,
+    journal: Journal,
 }
 
 #[async_trait]
@@ -146,7 +148,11 @@ impl ClusterSource for Hooked {
     }
 
     async fn base(&self, vault: &Vault, progress: Arc<dyn Progress>) -> Result<Made, Failure> {
-        self.hooks.around(Operation::Backup, &self.about, self.source.base(vault, progress)).await
+        let task = self.journal.begin(TaskKind::Backup, &self.about.database, "");
+        let progress = Arc::new(Both(progress, task.progress()));
+        let made = self.hooks.around(Operation::Backup, &self.about, self.source.base(vault, progress)).await;
+        task.end(&made, |made| format!("the base {}", made.manifest.id));
+        made
     }
 
     async fn flushed(&self) -> Result<Lsn, Failure> {

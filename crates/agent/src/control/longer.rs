@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Clock as _, Failure, IntegrityCheck, Kind, Proof, RestoreRequest, Restored, SystemClock, TaskKind};
+use seawall_core::{
+    Clock as _, Failure, IntegrityCheck, Kind, Proof, RestoreRequest, Restored, Shutdown, SystemClock, TaskKind,
+};
 use seawall_engines::{EngineConfig, ask, read_when};
 use tokio_util::sync::CancellationToken;
 
@@ -19,20 +21,25 @@ const PINNING: Duration = Duration::from_secs(60);
 const RESTORING: Duration = Duration::from_secs(24 * 3600);
 
 impl Actions {
-    /// Backs a server's database up now, and waits for it.
+    /// Backs a server's database up now, or makes a base of a cluster, and waits for it.
     ///
     /// # Errors
     /// For a file, which needs no backup of this kind, and those of the backup.
     pub(crate) async fn back_up(&self, text: &str) -> Result<(), Failure> {
         let member = self.find(text)?;
-        let EngineConfig::Server(_) = member.config.engine else {
-            let cause = "it is a file, whose changes are shipped as they are committed";
-            let next = "ship what is committed now with `seawall sync`";
-            return Err(Failure::new(Kind::Usage, "usage.server", &member.config.name, cause, next));
-        };
         self.check_running(&member)?;
+        let engine = engine_of(&member)?;
         // The journal notes the backup itself.
-        ask::protection(&*engine_of(&member)?)?.sync().await.map(drop)
+        match member.config.engine {
+            EngineConfig::Server(_) => ask::protection(&*engine)?.sync().await.map(drop),
+            // Its log is shipped as it is written, so only a base is made.
+            EngineConfig::Cluster(_) => ask::protection(&*engine)?.take_point(&Shutdown::new()).await.map(drop),
+            EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => {
+                let cause = "it is a file, whose changes are shipped as they are committed";
+                let next = "ship what is committed now with `seawall sync`";
+                Err(Failure::new(Kind::Usage, "usage.server", &member.config.name, cause, next))
+            }
+        }
     }
 
     /// Pins the point that `when` names, or removes its pin. Returns the point's position.

@@ -16,7 +16,7 @@ use seawall_core::{
     Phase, Point, Progress, Protect, Shutdown, Status,
 };
 use seawall_vault::Vault;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::base::{self, Made};
@@ -87,7 +87,6 @@ pub struct Continuous {
     kept: Kept,
     clock: Arc<dyn Clock>,
     state: watch::Sender<State>,
-    hurry: Notify,
     activity: Activity,
     gauge: Arc<Gauge>,
     told_sealed: AtomicBool,
@@ -152,7 +151,6 @@ impl Continuous {
             kept: Kept::new(vault, Some(policy), Arc::clone(&clock)),
             clock,
             state: watch::Sender::new(State::default()),
-            hurry: Notify::new(),
             activity: Activity::default(),
             gauge: Arc::default(),
             told_sealed: AtomicBool::new(false),
@@ -217,7 +215,6 @@ impl Continuous {
             let next = upkeep_at.map_or(due, |upkeep| upkeep.min(due));
             tokio::select! {
                 () = shutdown.graceful() => return,
-                () = self.hurry.notified() => due = self.clock.now(),
                 hole = holed(&mut standing) => {
                     self.state.send_modify(|state| state.hole = Some(hole));
                     due = self.clock.now();
