@@ -428,7 +428,9 @@ fn wal_fetch_proves_no_absence_by_one_vault_while_another_one_is_away() {
     assert!(Command::new("cp").arg("-a").args([&site.vault, &second]).status().expect("cp").success());
     let url = site.server.url("postgres");
     let (one, two) = (site.vault.display(), second.display());
-    let text = format!("databases:\n  - name: main\n    url: \"{url}\"\n    vaults: [{one}, {two}]\n");
+    let text = format!(
+        "databases:\n  - name: main\n    url: \"{url}\"\n    schedule: \"H 3 * * *\"\n    vaults: [{one}, {two}]\n"
+    );
     std::fs::write(&config, text).expect("written");
     let to = home.path().join("RECOVERYXLOG");
     let fetch = |name: &str| {
