@@ -26,7 +26,7 @@ impl Actions {
     pub(crate) async fn back_up(&self, text: &str) -> Result<(), Failure> {
         let member = self.find(text)?;
         let EngineConfig::Server(_) = member.config.engine else {
-            let cause = "it is a file, whose changes are shipped as they are committed";
+            let cause = "its changes are shipped as they are committed, so it needs no backup at a time of yours";
             let next = "ship what is committed now with `seawall sync`";
             return Err(Failure::new(Kind::Usage, "usage.server", &member.config.name, cause, next));
         };

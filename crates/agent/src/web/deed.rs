@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Failure, Kind, parse_duration};
+use seawall_engines::EngineConfig;
 
 use super::page::cleaned;
 use crate::control::Actions;
@@ -111,10 +112,11 @@ impl Deed {
 
     /// Whether it can be asked for with this database.
     pub(super) fn suits(self, member: &Seen, is_silenced: bool) -> bool {
-        let is_file = member.config.path().is_some();
+        let is_backed_up = matches!(member.config.engine, EngineConfig::Server(_));
         match self {
-            Self::Sync | Self::Restore => is_file,
-            Self::BackUp => !is_file,
+            Self::Sync => !is_backed_up,
+            Self::Restore => member.config.path().is_some(),
+            Self::BackUp => is_backed_up,
             Self::Pin | Self::Unpin => member.config.engine.name() != "lmdb",
             Self::Prove | Self::Silence => true,
             Self::EndSilence => is_silenced,
