@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Failure, Kind, parse_duration};
+use seawall_engines::EngineConfig;
 
 use super::page::cleaned;
 use crate::control::Actions;
@@ -78,7 +79,7 @@ impl Deed {
     pub(super) fn explained(self) -> &'static str {
         match self {
             Self::Sync => "Ships what is committed now, and waits until it is in the vault.",
-            Self::BackUp => "Makes a complete backup of the server's database now.",
+            Self::BackUp => "Makes a complete backup of the server's database, or a base of the cluster, now.",
             Self::Prove => {
                 "Restores the newest point into a folder that is thrown away, checks the result, and records it in the vault. \
                  That needs room for the whole database."
@@ -111,12 +112,14 @@ impl Deed {
 
     /// Whether it can be asked for with this database.
     pub(super) fn suits(self, member: &Seen, is_silenced: bool) -> bool {
-        let is_file = member.config.path().is_some();
+        let engine = &member.config.engine;
         match self {
-            Self::Sync | Self::Restore => is_file,
-            Self::BackUp => !is_file,
-            Self::Pin | Self::Unpin => member.config.engine.name() != "lmdb",
-            Self::Prove | Self::Silence => true,
+            Self::Sync => !matches!(engine, EngineConfig::Server(_)),
+            Self::Restore => member.config.path().is_some(),
+            Self::BackUp => matches!(engine, EngineConfig::Server(_) | EngineConfig::Cluster(_)),
+            Self::Pin | Self::Unpin => !matches!(engine, EngineConfig::Lmdb(_)),
+            Self::Prove => !matches!(engine, EngineConfig::Cluster(_)),
+            Self::Silence => true,
             Self::EndSilence => is_silenced,
             Self::Start => !member.running && !member.coming,
             Self::Stop => member.running,

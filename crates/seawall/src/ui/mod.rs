@@ -125,7 +125,11 @@ impl Ui {
                     self.screen.suspend()?;
                     None
                 }
-                _ = resize.recv() => None,
+                _ = resize.recv() => {
+                    // A window that shrank and grew again since the last look has its old size, and not what was drawn in it.
+                    self.screen.forget()?;
+                    None
+                }
                 _ = seconds.tick() => None,
             };
             self.model.take(Input::Clock(SystemClock.now()));

@@ -58,7 +58,11 @@ fn ship(own: &Source, entry: &Entry) -> Preview {
     let socket = own.place();
     let words = ["seawall", "sync", "--wait", "--socket", &socket, "--", &entry.source].map(str::to_owned).to_vec();
     let waiting = format!("{} wait since {}", table::bytes(entry.lag_bytes), table::span(entry.lag_ms));
-    let note = if entry.has_file() { waiting } else { "a complete backup of the server is made now".to_owned() };
+    let note = if entry.has_file() {
+        waiting
+    } else {
+        "a complete backup is made now; of a continuous cluster, its log is shipped".to_owned()
+    };
     let notes = vec![note];
     Preview { command: in_shell(&words), words, point: None, read: None, notes, is_offered: true }
 }
