@@ -414,38 +414,3 @@ fn wal_fetch_calls_only_a_proved_absence_an_absence() {
     site.fetch(&second, &to, &[]).ok();
     assert_eq!(site.recover(&base, "").sql("postgres", SUMS), sums);
 }
-
-#[test]
-fn wal_fetch_proves_no_absence_by_one_vault_while_another_one_is_away() {
-    let mut site = Site::start(15);
-    site.commit(5);
-    let base = site.server.base();
-    site.commit(5);
-    let name = site.archive();
-    let sums = site.sums();
-    let (home, folder) = (scratch(), site.server.folder());
-    let (second, aside, config) = (folder.join("second"), folder.join("aside"), folder.join("seawall.yml"));
-    assert!(Command::new("cp").arg("-a").args([&site.vault, &second]).status().expect("cp").success());
-    let url = site.server.url("postgres");
-    let (one, two) = (site.vault.display(), second.display());
-    let text = format!(
-        "databases:\n  - name: main\n    url: \"{url}\"\n    schedule: \"H 3 * * *\"\n    vaults: [{one}, {two}]\n"
-    );
-    std::fs::write(&config, text).expect("written");
-    let to = home.path().join("RECOVERYXLOG");
-    let fetch = |name: &str| {
-        let mut command = Command::new(seawall());
-        command.current_dir("/tmp").env("HOME", home.path()).args(["wal", "fetch", name]).arg(&to);
-        run("wal fetch", command.args(["--vault", "main", "--config"]).arg(&config))
-    };
-    let absent = fetch("0000000100000000000000FF").exits(1);
-    assert!(absent.stderr.contains("error[log.absent]"), "{absent}");
-    fetch(&name).ok();
-    std::fs::rename(&second, &aside).expect("moved");
-    std::fs::write(&second, "no folder").expect("written");
-    let away = fetch("0000000100000000000000FF").exits(126);
-    assert!(!away.stderr.contains("error[log.absent]"), "{away}");
-    fetch("00000002.history").exits(126);
-    fetch(&name).ok();
-    assert_eq!(site.recover(&base, "").sql("postgres", SUMS), sums);
-}

@@ -192,6 +192,7 @@ mod tests {
                 timeline,
                 lsn: Lsn::new(segment * SIZE),
                 until: at(until),
+                is_end: true,
             }),
             retired: false,
         }

@@ -45,11 +45,7 @@ pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> 
     if let Some(ours) = system.filter(|ours| *ours != cluster.system) {
         return Err(LogError::OtherCluster { object: vault.url().to_owned(), theirs: cluster.system, ours });
     }
-    let found = log.fetch_until(file, line, until).await.map_err(|error| match until {
-        // The restore decided where the log ends.
-        Some(_) => error,
-        None => proved(vault, error),
-    })?;
+    let found = log.fetch_until(file, line, until).await?;
     let failed = |error: std::io::Error| LogError::io(to, &error);
     let folder = seawall_host::folder_of(to);
     let mut partial = NamedTempFile::with_prefix_in(".seawall-", folder).map_err(failed)?;
@@ -78,15 +74,6 @@ pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> 
     partial.as_file().sync_all().map_err(failed)?;
     partial.persist(to).map_err(|error| failed(error.error))?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
-}
-
-/// An absence in one of several places proves nothing while another one is away: that one may have what comes next.
-fn proved(vault: &Vault, error: LogError) -> LogError {
-    let away = vault.members().into_iter().filter(|member| !member.leads).find_map(|member| member.error);
-    match away.filter(|_| error.is_absence()) {
-        Some(away) => away.into(),
-        None => error,
-    }
 }
 
 /// Refuses a segment that makes a tablespace in a folder where files of a tablespace are: those of the server that is recovered

@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn the_end_of_the_log_is_no_target() {
         let (until, lsn) = (Moment::from_millis(1_700_000_000_123), Lsn::new(0x300_0000));
-        let choice = Choice { id: SetId::new(until, 1), reach: Reach { timeline: 1, lsn, until } };
+        let choice = Choice { id: SetId::new(until, 1), reach: Reach { timeline: 1, lsn, until, is_end: true } };
         for (target, expected) in [(0x2ff_ffff, "'0/2FFFFFF'\n"), (0x300_0000, "''\n")] {
             let lines = lines(&Target::Lsn(Lsn::new(target)), &choice, "x");
             assert!(lines.contains(&format!("recovery_target_lsn = {expected}")), "{lines}");
