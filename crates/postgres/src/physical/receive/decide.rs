@@ -55,6 +55,14 @@ pub(super) struct Start {
     pub(super) hole: Option<(TimelineId, Lsn, Lsn)>,
 }
 
+impl Start {
+    /// Whether the log is asked for from where the slot keeps it. Only then a refusal says that the slot keeps nothing: behind a gap
+    /// of the vault's log the server may lack the next part too, and the slot still keeps what is newer.
+    pub(super) fn begins_at(&self, kept: Lsn, size: SegmentSize) -> bool {
+        self.from == kept.segment_start(size)
+    }
+}
+
 /// Decides.
 pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     let Facts { server, history, flushed, contents, removed, kept, follows } = facts;
@@ -456,6 +464,23 @@ mod tests {
                     "{what}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn only_a_start_where_the_slot_begins_says_that_it_keeps_nothing() {
+        let (history, server) = (history(1, ""), cluster());
+        let (flushed, kept) = (Lsn::new(9 * SIZE + 77), Lsn::new(9 * SIZE + 77));
+        for (spans, expected) in [
+            (&[(1, SIZE, 3 * SIZE)][..], true),
+            // The vault's log goes on behind the gap, and has another one before what the slot keeps.
+            (&[(1, SIZE, 3 * SIZE), (1, 5 * SIZE, 6 * SIZE)], false),
+        ] {
+            let contents = contents(spans, &[]);
+            let facts =
+                Facts { server, history: &history, flushed, contents: &contents, removed: true, kept, follows: None };
+            let Decision::Stream(start) = decide(&facts) else { panic!("{spans:?}") };
+            assert_eq!(start.begins_at(kept, server.segment_size), expected, "{spans:?}");
         }
     }
 

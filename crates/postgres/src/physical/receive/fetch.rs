@@ -68,7 +68,7 @@ pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> 
                 .rewind()
                 .and_then(|()| partial.as_file_mut().read_to_end(&mut bytes))
                 .map_err(failed)?;
-            tablespaces(&log, name, line, bytes, data).await?;
+            tablespaces(&log, name, (line, until), bytes, data).await?;
         }
     }
     partial.as_file().sync_all().map_err(failed)?;
@@ -81,7 +81,7 @@ pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> 
 async fn tablespaces(
     log: &Log,
     name: SegmentName,
-    line: Line,
+    (line, until): (Line, Option<Lsn>),
     mut bytes: Vec<u8>,
     data: &Path,
 ) -> Result<(), LogError> {
@@ -102,7 +102,7 @@ async fn tablespaces(
     {
         let next = LogFile::Segment(SegmentName::of(name.timeline, next, size));
         // If it isn't there, the server doesn't read the record either.
-        if let Ok(next) = log.fetch(next, line).await {
+        if let Ok(next) = log.fetch_until(next, line, until).await {
             next.write_to(&mut bytes, data)?;
             look(&bytes);
         }

@@ -235,7 +235,8 @@ impl Receiver {
             self.standing.send_modify(|standing| standing.hole = Some(hole));
             tracing::error!(from = %from, to = %to, "a hole: the server removed this part of its log before the vault had it");
         }
-        memory.from_slot = std::mem::take(&mut memory.removed);
+        let from_slot = start.begins_at(kept, server.segment_size);
+        memory.from_slot = std::mem::take(&mut memory.removed) && from_slot;
         Ok((log, start, history))
     }
 
