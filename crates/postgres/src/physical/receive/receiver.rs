@@ -367,13 +367,13 @@ pub(in crate::physical) fn settings(
     let names = |list: &str| list.split([',', '(', ')', ' ', '"']).any(|word| word == NAME || word == "*");
     if synchronous && !waits_for.is_some_and(names) {
         let cause = "its commits don't wait for the vault: synchronous_standby_names doesn't name seawall";
-        let next = "as a superuser: ALTER SYSTEM SET synchronous_standby_names = 'seawall'; SELECT pg_reload_conf(); or set \
+        let next = "as a superuser: ALTER SYSTEM SET synchronous_standby_names = 'seawall'; SELECT pg_catalog.pg_reload_conf(); or set \
                     `synchronous: false`";
         return told("postgres.not-synchronous", cause, next);
     }
     if kept == Some("-1") {
         let cause = "max_slot_wal_keep_size is -1: while the vault is away, the server keeps its log without a bound, until its disk is full";
-        let next = "as a superuser: ALTER SYSTEM SET max_slot_wal_keep_size = '10GB'; SELECT pg_reload_conf(); choose what its disk can spare";
+        let next = "as a superuser: ALTER SYSTEM SET max_slot_wal_keep_size = '10GB'; SELECT pg_catalog.pg_reload_conf(); choose what its disk can spare";
         return told("postgres.slot-unbounded", cause, next);
     }
     None
