@@ -328,7 +328,10 @@ fn cluster_base_whose_session_is_ended_or_whose_standby_is_promoted_does_not_cou
     assert!(refused.stderr.contains("promoted"), "{refused}");
     assert!(site.objects("manifest.json").is_empty());
     drop(standby);
-    site.base();
+    // The vault has the promoted standby's timeline, so the old one has to be named.
+    let refused = site.base_with(&[]).exits(1);
+    assert!(refused.stdout.contains("log.demoted"), "{refused}");
+    site.base_with(&["--timeline", "1"]).ok();
     site.commit(3);
     site.archive();
     let recovered = site.recovered(&["--timeline", "1"]);
