@@ -352,7 +352,7 @@ mod tests {
     impl Site {
         async fn new() -> Self {
             let hands = Arc::new(Hands::default());
-            let store = MemoryStore::with(Scheme::S3, hands.clone());
+            let store = MemoryStore::with(Scheme::File, hands.clone());
             let vault = Vault::new(Arc::new(store), Policy::default());
             let size = SegmentSize::new(1 << 20).expect("a size");
             let cluster = Cluster { system: SystemId::new(SYSTEM), segment_size: size };
