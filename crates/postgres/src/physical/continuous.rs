@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use seawall_archive::log::Lsn;
+use seawall_archive::log::{self, Lsn};
 use seawall_archive::{RetentionPolicy, Schedule, retry_after};
 use seawall_core::{
     Activity, Clock, Description, Engine, Failure, Figures, Files, Gauge, History, Hole, Kind, LastError, Moment,
@@ -108,8 +108,8 @@ struct State {
     log: Option<LastError>,
     /// The last error of retention.
     upkeep: Option<LastError>,
-    /// The newest hole of the log.
-    hole: Option<Hole>,
+    /// The newest hole of the log that a base was made behind, or is about to be.
+    hole: Option<log::Hole>,
 }
 
 impl std::fmt::Debug for Continuous {
@@ -215,7 +215,7 @@ impl Continuous {
             let next = upkeep_at.map_or(due, |upkeep| upkeep.min(due));
             tokio::select! {
                 () = shutdown.graceful() => return,
-                hole = holed(&mut standing) => {
+                hole = holed(&mut standing, self.state.borrow().hole.clone()) => {
                     self.state.send_modify(|state| state.hole = Some(hole));
                     due = self.clock.now();
                 }
@@ -355,7 +355,7 @@ impl Continuous {
             source_bytes: state.newest.as_ref().map(|newest| newest.bytes),
             credentials_end: self.kept.vault().credentials_end(),
             progress: self.gauge.now(),
-            hole: state.hole.clone(),
+            hole: state.hole.as_ref().map(told),
             error,
             upkeep: state.upkeep.clone(),
             ..Status::new(self.describe(), phase, now)
@@ -373,17 +373,20 @@ impl Continuous {
     }
 }
 
-/// Waits until a hole of the log is recorded that wasn't before.
-async fn holed(standing: &mut Option<watch::Receiver<Standing>>) -> Hole {
+/// Waits until the receiver has recorded another hole of the log than the `known` one.
+async fn holed(standing: &mut Option<watch::Receiver<Standing>>, known: Option<log::Hole>) -> log::Hole {
     let Some(standing) = standing else { return std::future::pending().await };
-    let known = standing.borrow().hole.clone();
-    loop {
-        let changed = standing.wait_for(|standing| standing.hole != known && standing.hole.is_some()).await;
-        let Ok(hole) = changed.map(|standing| standing.hole.clone()) else { return std::future::pending().await };
-        let Some(hole) = hole else { continue };
-        let point = |lsn: Lsn| Point { position: lsn.to_string(), moment: hole.at };
-        return Hole { from: Some(point(hole.start)), to: point(hole.end), reason: hole.cause.clone() };
+    let changed = standing.wait_for(|standing| standing.hole.is_some() && standing.hole != known).await;
+    match changed.map(|standing| standing.hole.clone()) {
+        Ok(Some(hole)) => hole,
+        _ => std::future::pending().await,
     }
+}
+
+/// A hole of the log, as a status tells it.
+fn told(hole: &log::Hole) -> Hole {
+    let point = |lsn: Lsn| Point { position: lsn.to_string(), moment: hole.at };
+    Hole { from: Some(point(hole.start)), to: point(hole.end), reason: hole.cause.clone() }
 }
 
 /// What damaged pages mean.
@@ -547,5 +550,32 @@ impl Protect for Continuous {
         let reached = reached.map_err(|_| self.not_running())?.clone();
         let moment = reached.durable_at.unwrap_or_else(|| self.clock.now());
         Ok(Point { position: reached.durable.to_string(), moment })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use seawall_archive::log::TimelineId;
+
+    use super::*;
+
+    /// A hole may be recorded while a base is made, or before the first look at the receiver.
+    #[tokio::test]
+    async fn each_hole_is_noticed_once_whenever_it_is_recorded() {
+        let hole = |end: u64| log::Hole {
+            timeline: TimelineId::new(1).expect("one"),
+            start: Lsn::new(0),
+            end: Lsn::new(end),
+            at: Moment::from_millis(0),
+            cause: "removed".into(),
+        };
+        let sender = watch::Sender::new(Standing { hole: Some(hole(1)), ..Standing::default() });
+        let mut standing = Some(sender.subscribe());
+        assert_eq!(holed(&mut standing, None).now_or_never(), Some(hole(1)));
+        assert_eq!(holed(&mut standing, Some(hole(1))).now_or_never(), None);
+        sender.send_modify(|standing| standing.hole = Some(hole(2)));
+        assert_eq!(holed(&mut standing, Some(hole(1))).now_or_never(), Some(hole(2)));
+        assert_eq!(holed(&mut None, None).now_or_never(), None);
     }
 }
