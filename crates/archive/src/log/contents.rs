@@ -85,6 +85,14 @@ impl Log {
     /// # Errors
     /// When the vault can't be listed, or a history can't be read.
     pub async fn contents(&self) -> Result<Contents, LogError> {
+        self.contents_beside(&mut |_, _| {}).await
+    }
+
+    /// The same; `see` is called with each object of the one listing, and with when its content is from.
+    ///
+    /// # Errors
+    /// As [`Log::contents`].
+    pub async fn contents_beside(&self, see: &mut (dyn FnMut(LogObject, Moment) + Send)) -> Result<Contents, LogError> {
         let (mut timelines, mut lost) = (BTreeMap::<TimelineId, Held>::new(), Vec::new());
         let mut entries = Box::pin(self.vault.entries(&self.prefix()?, None));
         while let Some(entry) = entries.try_next().await? {
@@ -94,6 +102,7 @@ impl Log {
             }
             let held = timelines.entry(object.timeline()).or_default();
             held.add(object, self.cluster.segment_size);
+            see(object, entry.modified);
             held.objects += 1;
             held.bytes += entry.size;
             held.written = held.written.max(Some(entry.modified));

@@ -37,7 +37,7 @@ struct All {
 async fn all_of(vault: &Vault) -> Result<All, Error> {
     let listed = base::list(vault).await?;
     let contents = match &Log::open(vault).await? {
-        Some(log) => Some((log.contents().await?, line::written(log).await?)),
+        Some(log) => Some(line::survey(log).await?),
         None => None,
     };
     let (mut held, mut unread) = (Vec::new(), Vec::new());

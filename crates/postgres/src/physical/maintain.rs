@@ -112,7 +112,7 @@ impl Held {
         if pass.sealed > 0 {
             return Ok(None);
         }
-        let (contents, written) = (log.contents().await?, line::written(&log).await?);
+        let (contents, written) = line::survey(&log).await?;
         Ok(Some(Self { log, contents, written, surveyed, manifests, system }))
     }
 

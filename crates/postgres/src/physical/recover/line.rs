@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use futures::TryStreamExt as _;
-use seawall_archive::log::{Contents, Log, LogFile, LogObject, Lsn, TimelineId};
+use seawall_archive::log::{Contents, Log, LogFile, LogObject, Lsn, SegmentSize, TimelineId};
 use seawall_core::Moment;
 
 use super::choose::Reach;
@@ -21,13 +20,16 @@ struct Times {
     first: Option<Moment>,
 }
 
-/// Asks when the objects of a log were written.
-pub(crate) async fn written(log: &Log) -> Result<Written, Error> {
-    let mut entries = Box::pin(log.vault().entries(&log.prefix()?, None));
+/// What a log holds, and when its objects were written: from one listing.
+pub(crate) async fn survey(log: &Log) -> Result<(Contents, Written), Error> {
     let mut written = Written::default();
     let size = log.cluster().segment_size;
-    while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
-        let Some((_, object)) = LogObject::parse(&entry.key) else { continue };
+    let contents = log.contents_beside(&mut |object, at| written.add(object, at, size)).await?;
+    Ok((contents, written))
+}
+
+impl Written {
+    fn add(&mut self, object: LogObject, at: Moment, size: SegmentSize) {
         let end = match object {
             LogObject::File(LogFile::Segment(name)) => {
                 name.start(size).and_then(|start| start.after(size.bytes().into()))
@@ -35,18 +37,15 @@ pub(crate) async fn written(log: &Log) -> Result<Written, Error> {
             LogObject::Range { end, .. } => Some(end),
             LogObject::File(_) | LogObject::Hole { .. } | LogObject::Trimmed { .. } => None,
         };
-        let times = written.0.entry(object.timeline()).or_default();
-        times.first = Some(times.first.map_or(entry.modified, |first| first.min(entry.modified)));
+        let times = self.0.entry(object.timeline()).or_default();
+        times.first = Some(times.first.map_or(at, |first| first.min(at)));
         if let Some(end) = end {
-            let time = times.ends.entry(end).or_insert(entry.modified);
+            let time = times.ends.entry(end).or_insert(at);
             // A range and the segment that took its place end alike: the earlier one had the bytes already.
-            *time = (*time).min(entry.modified);
+            *time = (*time).min(at);
         }
     }
-    Ok(written)
-}
 
-impl Written {
     /// When the first object of a timeline was written.
     pub(crate) fn begun(&self, timeline: TimelineId) -> Option<Moment> {
         self.0.get(&timeline).and_then(|times| times.first)

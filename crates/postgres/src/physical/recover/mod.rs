@@ -210,7 +210,7 @@ async fn plan(vault: &Vault, options: &RecoverOptions, world: &World) -> Result<
         });
     }
     let contents = match &log {
-        Some(log) => Some((log.contents().await?, line::written(log).await?)),
+        Some(log) => Some(line::survey(log).await?),
         None => None,
     };
     if let Some((contents, _)) = &contents {
@@ -447,7 +447,7 @@ fn describe(
 /// When the vault can't be read.
 pub async fn lacks_log(vault: &Vault, manifest: &BaseManifest) -> Result<bool, Error> {
     let Some(log) = Log::open(vault).await? else { return Ok(true) };
-    let (contents, written) = (log.contents().await?, line::written(&log).await?);
+    let (contents, written) = line::survey(&log).await?;
     let reach = line::reach(&contents, &written, manifest.timeline, manifest.start, manifest.stop);
     Ok(reach.is_none_or(|reach| reach.lsn < manifest.stop))
 }
