@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The one test command: installs what the tests need, builds the release binary, runs every test once.
+# The one test command: installs what the tests need, builds the program and its tests, runs every test once.
 #
 # Everything goes to target/tools; only PostgreSQL 15, MariaDB, OpenSSH, nginx, NATS, Chromium and systemd become packages of the system, without a
 # running service. What is there already is not fetched again.
@@ -226,11 +226,7 @@ PROGRAM
   rm -rf "$new"
 fi
 
-say "building the release binary"
-started=$SECONDS
-cargo build --release --locked -p seawall
-echo $((SECONDS - started)) >"$tools/release-build.seconds"
-say "building the tests"
+say "building the program and the tests"
 cargo nextest run --no-run --workspace --locked
 
 if [[ -n ${peers_job:-} ]]; then

@@ -65,13 +65,3 @@ fn a_full_disk_under_the_state_record_holds_nothing_up_and_the_status_stays_true
     assert_eq!(digest::of(&back), digest::of(&stand.db()));
     assert_eq!(stand.place.files(9).len(), 1, "no base but the first was needed");
 }
-
-/// The engine's deliberate defects are for its tests: no release binary has them.
-#[test]
-fn the_release_binary_holds_no_deliberate_defect() {
-    let stand = Stand::folder(0);
-    let binary = fs::read(stand.command().get_program()).unwrap();
-    let holds = |name: &str| binary.windows(name.len()).any(|bytes| bytes == name.as_bytes());
-    assert!(holds("sqlite.two-writers"), "this finds what is there");
-    assert!(!holds("BEGIN; -- without a barrier"), "the binary was built with debug assertions");
-}

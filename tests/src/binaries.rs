@@ -9,20 +9,25 @@ fn target() -> PathBuf {
     exe.ancestors().nth(3).expect("a test runs from target/<profile>/deps").to_owned()
 }
 
-/// The `seawall` release binary: `SEAWALL_BIN`, otherwise the one in the target folder.
+/// The `seawall` binary: `SEAWALL_BIN`, otherwise the one that was built with this test.
 pub fn seawall() -> PathBuf {
     if let Some(path) = std::env::var_os("SEAWALL_BIN") {
         return path.into();
     }
-    let path = target().join("release/seawall");
-    assert!(path.is_file(), "{} is missing: run ./test.sh, or cargo build --release -p seawall", path.display());
+    let path = beside_the_test("seawall");
+    assert!(path.is_file(), "{} is missing: run ./test.sh, which builds the whole workspace", path.display());
     path
+}
+
+/// A program of this workspace, in the profile of this test.
+fn beside_the_test(name: &str) -> PathBuf {
+    let exe = std::env::current_exe().expect("a test knows its own path");
+    exe.ancestors().nth(2).expect("a test runs from target/<profile>/deps").join(name)
 }
 
 /// The application that writes into a live database.
 pub(crate) fn writer() -> PathBuf {
-    let exe = std::env::current_exe().expect("a test knows its own path");
-    exe.ancestors().nth(2).expect("a test runs from target/<profile>/deps").join("seawall-test-writer")
+    beside_the_test("seawall-test-writer")
 }
 
 /// A peer's program or a server, from PATH.
