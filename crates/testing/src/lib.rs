@@ -1,8 +1,9 @@
 //! Shared by the tests of several crates. Only tests depend on this crate.
 //!
-//! The rooms: `cable` (connections that a test cuts or stalls), `counting` (an allocator that counts), `invariants` (which ones does a vault violate?), `seeds` (random
-//! numbers that can be repeated). Behind the feature `stores`: `forwarding` (forwards every call to another store, with
-//! hooks for a test) and `gate` (stops on request).
+//! The rooms: `cable` (connections that a test cuts or stalls), `counting` (an allocator that counts), `invariants` (which ones
+//! does a vault violate?), `seeds` (random numbers that can be repeated), `template` (folders that one test makes and the others
+//! copy). Behind the feature `stores`: `forwarding` (forwards every call to another store, with hooks for a test) and `gate`
+//! (stops on request).
 
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 
@@ -15,6 +16,7 @@ mod gate;
 pub mod invariants;
 mod relay;
 mod seeds;
+mod template;
 
 pub use cable::{Cable, IsRequest};
 #[cfg(feature = "stores")]
@@ -23,3 +25,4 @@ pub use forwarding::{Forwarding, Hooks};
 pub use gate::Gate;
 pub use relay::Relay;
 pub use seeds::{fresh_seed, seed};
+pub use template::{Template, from_template};

