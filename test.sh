@@ -354,6 +354,22 @@ if ((${#leave_out[@]})); then
   filter=(-E "not ($needing)")
 fi
 
+# Tests make and remove some thousand data directories. In memory that takes a twentieth of the time, if there is enough of it,
+# and if programs may run there, of which tests write some. The user whom servers run as has to be able to enter the folder.
+if [[ -z ${TMPDIR:-} ]]; then
+  free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || free=0
+  unused=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo 2>/dev/null) || unused=0
+  if ((${free:-0} > 8 << 20 && ${unused:-0} > 12 << 20)) && scratch=$(mktemp -d /dev/shm/seawall.XXXXXX); then
+    # shellcheck disable=SC2064
+    trap "rm -rf '$scratch'" EXIT
+    if printf '#!/bin/sh\n' >"$scratch/runs" && chmod +x "$scratch/runs" && "$scratch/runs"; then
+      chmod 1777 "$scratch"
+      export TMPDIR=$scratch
+      say "the tests work in $scratch"
+    fi
+  fi
+fi
+
 say "running the tests"
 log=$tools/last-run.log
 failed=0

@@ -1,7 +1,7 @@
 //! The surroundings of one test: a directory, a database, a vault, and the two programs.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -23,7 +23,12 @@ pub struct Stand {
 impl Stand {
     /// A stand whose vault is a folder.
     pub fn folder(seed: u64) -> Self {
-        let dir = TempDir::with_prefix("seawall-").unwrap();
+        Self::folder_in(&std::env::temp_dir(), seed)
+    }
+
+    /// The same, below a folder of one's choice.
+    pub fn folder_in(above: &Path, seed: u64) -> Self {
+        let dir = TempDir::with_prefix_in("seawall-", above).unwrap();
         let place = Place::Folder(dir.path().join("vault"));
         Self { dir, place, seed, outputs: Cell::new(0) }
     }

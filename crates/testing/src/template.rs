@@ -26,7 +26,7 @@ pub enum Template {
 pub fn from_template(name: &str, program: &Path, to: &Path, make: impl FnOnce(&Path)) -> Template {
     let folder = tools().join("templates");
     fs::create_dir_all(&folder).expect("a folder for templates");
-    let file = fs::metadata(program).unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+    let file = fs::metadata(program).expect("the program of a template");
     let age = file.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
     let template = folder.join(format!("{name}-{}-{}", file.len(), age.as_secs()));
     let lock = File::create(template.with_added_extension("lock")).expect("a lock");

@@ -18,7 +18,7 @@ fn is_statement(bytes: &[u8]) -> bool {
 
 impl Link {
     pub(crate) fn to(server: &Server) -> Self {
-        let folder = tempfile::Builder::new().prefix("cable").tempdir_in("/tmp").expect("a folder");
+        let folder = tempfile::Builder::new().prefix("cable").tempdir().expect("a folder");
         let cable = Cable::new(&folder.path().join("s.sock"), server.file("s.sock").as_ref(), is_statement);
         Self { folder, cable }
     }

@@ -42,7 +42,7 @@ pub(crate) fn start() -> Option<Server> {
 /// Starts it with more options.
 pub(crate) fn start_with(more: &[&str]) -> Option<Server> {
     let base = basedir()?;
-    let folder = tempfile::Builder::new().prefix("my").tempdir_in("/tmp").expect("a folder");
+    let folder = tempfile::Builder::new().prefix("my").tempdir().expect("a folder");
     let messages = format!("--lc-messages-dir={}", base.join("share").display());
     let base_option = format!("--basedir={}", base.display());
     from_template("mysql", &base.join("bin/mysqld"), &folder.path().join("data"), |data| {

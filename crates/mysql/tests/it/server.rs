@@ -69,7 +69,7 @@ fn certificates(folder: &Path) {
 impl Server {
     /// Starts MariaDB with more options.
     pub(crate) fn start_with(options: &[&str]) -> Self {
-        let folder = tempfile::Builder::new().prefix("my").tempdir_in("/tmp").expect("a folder");
+        let folder = tempfile::Builder::new().prefix("my").tempdir().expect("a folder");
         certificates(folder.path());
         let data = folder.path().join("data");
         from_template("mariadb", &program("mariadbd"), &data, |data| {

@@ -13,7 +13,9 @@ use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
 
 use crate::server::Server;
-use crate::support::{content, environment, limits, nothing_stays, options, recover, roles, schema, target, vault};
+use crate::support::{
+    content, environment, limits, no_session_stays, nothing_stays, options, recover, roles, schema, target, vault,
+};
 
 const FORMATS: [Format; 3] = [Format::Custom, Format::Directory, Format::Plain];
 
@@ -212,8 +214,9 @@ async fn a_restore_that_was_interrupted_anywhere_is_made_anew() {
         let (url, options) = (server.url(format.name()), options(&server));
         let mut patience = Duration::from_millis(20);
         loop {
-            let run = recover(&vault, &url, &options);
-            match tokio::time::timeout(patience, run).await {
+            let restored = tokio::time::timeout(patience, recover(&vault, &url, &options)).await;
+            no_session_stays(&server);
+            match restored {
                 // Whatever has the name is whole.
                 Err(_) if databases(&server).contains(format.name()) => break,
                 Err(_) => patience = patience * 5 / 4,

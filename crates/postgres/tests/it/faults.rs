@@ -11,7 +11,9 @@ use seawall_vault::memory::MemoryStore;
 use seawall_vault::{ObjectKey, Prefix, Store as _};
 
 use crate::server::Server;
-use crate::support::{FORMATS, backup, backup_as, content, journal, limits, options, recover, shop, vault};
+use crate::support::{
+    FORMATS, backup, backup_as, content, journal, limits, no_session_stays, options, recover, shop, vault,
+};
 
 /// A server whose database has many chunks, keys and a foreign key.
 fn filled() -> Server {
@@ -44,13 +46,7 @@ async fn interrupted(copy: CopyFormat, server: &Server) {
             Err(_) => {
                 interrupted += 1;
                 milliseconds += 60;
-                // The server may need a moment to see that the connections are gone.
-                let left = "SELECT count(*) FROM pg_stat_activity WHERE datname LIKE 'seawall-%'";
-                let deadline = std::time::Instant::now() + Duration::from_secs(30);
-                while server.sql("postgres", left) != "0" {
-                    assert!(std::time::Instant::now() < deadline, "a connection stays");
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
+                no_session_stays(server);
                 // It may have been interrupted when everything was done, and its name given.
                 if server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname = 'copy'") == "1" {
                     break;

@@ -18,7 +18,7 @@ struct Link {
 
 impl Link {
     fn to(server: &Server) -> Self {
-        let folder = tempfile::Builder::new().prefix("cable").tempdir_in("/tmp").expect("a folder");
+        let folder = tempfile::Builder::new().prefix("cable").tempdir().expect("a folder");
         let (front, behind) = (socket(folder.path(), server.port), socket(server.folder(), server.port));
         Self { cable: Cable::new(&front, &behind, |_| false), folder }
     }

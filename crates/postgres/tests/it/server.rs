@@ -63,9 +63,9 @@ fn postgres(bin: &Path, folder: &Path) -> Child {
 /// the log (`XLogLongPageHeaderData`, src/include/access/xlog_internal.h).
 fn become_another_cluster(data: &Path) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-    let nanoseconds = u64::try_from(now.as_nanos()).expect("before 2554");
-    // Two tests may ask within the same nanosecond of a coarse clock.
-    let identity = (nanoseconds ^ (u64::from(std::process::id()) << 40)).to_le_bytes();
+    // As `initdb` makes one: seconds, microseconds, and the process.
+    let identity = now.as_secs() << 32 | u64::from(now.subsec_micros()) << 12 | u64::from(std::process::id() & 0xfff);
+    let identity = identity.to_le_bytes();
     let path = data.join("global/pg_control");
     let mut control = std::fs::read(&path).expect("read");
     let checksum = |bytes: &[u8]| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32;
@@ -160,7 +160,7 @@ impl Server {
         install: impl FnOnce(&Path, &Path),
         prepare: impl FnOnce(&Path) -> String,
     ) -> Result<Self, String> {
-        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        let folder = tempfile::Builder::new().prefix("pg").tempdir().expect("a folder");
         let original = bin.join("postgres");
         if is_root() {
             // The user that PostgreSQL takes may not be able to look into the clone.
@@ -211,7 +211,7 @@ impl Server {
 
     /// A standby of another server, which it follows by streaming replication.
     pub(crate) fn standby_of(primary: &Self) -> Self {
-        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        let folder = tempfile::Builder::new().prefix("pg").tempdir().expect("a folder");
         if is_root() {
             let owned = Command::new("chown").arg("nobody:nogroup").arg(folder.path()).status();
             assert!(owned.expect("chown").success());
@@ -233,7 +233,7 @@ impl Server {
     /// A copy of the server's files, made by `pg_basebackup` without the log that it needs.
     #[allow(dead_code, reason = "the tests of the whole program recover servers, and these don't")]
     pub(crate) fn base(&self) -> Base {
-        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        let folder = tempfile::Builder::new().prefix("pg").tempdir().expect("a folder");
         if is_root() {
             let owned = Command::new("chown").arg("nobody:nogroup").arg(folder.path()).status();
             assert!(owned.expect("chown").success());
@@ -249,7 +249,7 @@ impl Server {
     /// `recovery.signal` or `standby.signal`. If the server ends, its log is the error.
     #[allow(dead_code, reason = "the tests of the whole program recover servers, and these don't")]
     pub(crate) fn recover(base: &Base, signal: &str, configuration: &str) -> Result<Self, String> {
-        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        let folder = tempfile::Builder::new().prefix("pg").tempdir().expect("a folder");
         let data = folder.path().join("data");
         assert!(
             Command::new("cp")
@@ -285,7 +285,7 @@ impl Server {
     /// The same, where another database is asked whether it has recovered.
     #[allow(dead_code, reason = "only the end-to-end tests, which share this file, use it")]
     pub(crate) fn restored_to(programs: &Self, database: &str, restore: impl FnOnce(&Path)) -> Result<Self, String> {
-        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        let folder = tempfile::Builder::new().prefix("pg").tempdir().expect("a folder");
         if is_root() {
             let owned = Command::new("chown").arg("nobody:nogroup").arg(folder.path()).status();
             assert!(owned.expect("chown").success());

@@ -187,15 +187,21 @@ pub(crate) fn random() -> fastrand::Rng {
     fastrand::Rng::with_seed(seawall_testing::seed())
 }
 
-/// Checks that a server, and one of its databases, hold nothing of ours: no schema, no unfinished database, no session
-/// with its locks, no exported snapshot.
-pub(crate) fn nothing_stays(server: &Server, database: &str) {
-    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'seawall'";
+/// Waits until the server has seen that the connections of an interrupted run are gone, and its sessions have ended.
+pub(crate) fn no_session_stays(server: &Server) {
+    let sessions =
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'seawall' OR datname LIKE 'seawall-%'";
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while server.sql("postgres", sessions) != "0" {
         assert!(std::time::Instant::now() < deadline, "a session stays");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+}
+
+/// Checks that a server, and one of its databases, hold nothing of ours: no schema, no unfinished database, no session
+/// with its locks, no exported snapshot.
+pub(crate) fn nothing_stays(server: &Server, database: &str) {
+    no_session_stays(server);
     let schemas = "SELECT string_agg(nspname, ' ') FROM pg_namespace WHERE nspname ~ 'seawall|^pg_(toast_)?temp_'";
     assert_eq!(server.sql(database, schemas), "", "schemas");
     let rest = "SELECT (SELECT count(*) FROM pg_database WHERE datname ~ 'seawall'), (SELECT count(*) FROM pg_ls_dir('pg_snapshots')), \
