@@ -62,6 +62,7 @@ mod postgres_cluster;
 mod postgres_cluster_attacks;
 mod postgres_cluster_faults;
 mod postgres_cluster_moments;
+mod postgres_cluster_proofs;
 mod proofs;
 mod recipes;
 mod rekey;

@@ -16,6 +16,7 @@ use seawall_core::{Both, Failure, Journal, Progress, SystemClock, TaskKind};
 use seawall_postgres::Target;
 use seawall_postgres::physical::base::Made;
 use seawall_postgres::physical::continuous::{ClusterSource, Continuous, Parts, Server};
+use seawall_postgres::physical::prove::ClusterProver;
 use seawall_postgres::physical::receive::{ReceiveOptions, Receiver};
 use seawall_sqlite::Upkeep;
 use seawall_vault::Vault;
@@ -122,7 +123,9 @@ pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, con
         .receive
         .clone()
         .map(|options| Receiver::new((*config.target).clone(), vault.clone(), options, Arc::new(SystemClock)));
+    let prover = ClusterProver::new(vault.clone(), config.limits.clone(), World::real(opener.environment.clone()));
     Continuous::new(Parts {
+        prover,
         name: database.name.clone(),
         source: Arc::new(source),
         receiver,

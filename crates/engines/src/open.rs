@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use seawall_archive::Scheduled;
+use seawall_archive::server::Limits;
+use seawall_archive::{RetentionPolicy, Scheduled, World};
 use seawall_core::{Engine, Failure, Journal, Kind, Status, SystemClock};
 use seawall_postgres::physical::continuous::Continuous;
 use seawall_postgres::physical::kept;
+use seawall_postgres::physical::prove::ClusterProver;
 use seawall_sqlite::{
     Admission, Handles, LtxObject, Turns, Upkeep, Watcher, databases_below, default_state_dir, ltx_objects, read_state,
 };
@@ -39,6 +41,8 @@ pub struct Opener {
     /// Who this process is, in leases.
     owner: String,
     pub(crate) jobs: usize,
+    /// How much of the machine a server may use that is started for a vault alone, and where its programs are.
+    server_limits: Limits,
     /// The host's name.
     pub(crate) hostname: String,
     /// Where records are that belong to no file.
@@ -73,12 +77,18 @@ impl Opener {
             handles: Handles::default(),
             owner: format!("pid:{}", std::process::id()),
             jobs,
+            server_limits: Limits::default(),
             hostname: String::new(),
             state: None,
             protects: false,
             owner_keys: Arc::default(),
             journal: Journal::default(),
         }
+    }
+
+    /// Limits the servers that are started for proofs of a vault alone. A database of a configuration has its own limits.
+    pub fn limit_servers(&mut self, limits: Limits) {
+        self.server_limits = limits;
     }
 
     /// Where backups, proofs and restores are noted. Openers that are made from this one note theirs in the same journal.
@@ -244,7 +254,7 @@ impl Opener {
             EngineConfig::Sqlite(config) => sqlite::of_vault(self, vault, keep.upkeep(&config.upkeep)),
             EngineConfig::Lmdb(_) => lmdb::of_vault(vault, database.name.clone()),
             EngineConfig::Server(config) => sets::of_vault(self, vault, Some(keep.policy(&config.retention))),
-            EngineConfig::Cluster(config) => kept::of_vault(vault, Some(keep.policy(&config.retention))),
+            EngineConfig::Cluster(config) => self.cluster_of(vault, Some(keep.policy(&config.retention))),
         })
     }
 
@@ -274,7 +284,7 @@ impl Opener {
         &self,
         url: &VaultUrl,
         upkeep: Arc<Upkeep>,
-        policy: Option<seawall_archive::RetentionPolicy>,
+        policy: Option<RetentionPolicy>,
     ) -> Result<Arc<dyn Engine>, Failure> {
         self.engine_in(self.vault_alone(url).await?, upkeep, policy).await
     }
@@ -284,15 +294,22 @@ impl Opener {
         &self,
         vault: Vault,
         upkeep: Arc<Upkeep>,
-        policy: Option<seawall_archive::RetentionPolicy>,
+        policy: Option<RetentionPolicy>,
     ) -> Result<Arc<dyn Engine>, Failure> {
         Ok(match recognise::look(&vault).await? {
             Held::Lmdb => lmdb::alone_in(vault).await?,
             Held::Sets => sets::of_vault(self, vault, policy),
-            Held::Cluster => kept::of_vault(vault, policy),
+            Held::Cluster => self.cluster_of(vault, policy),
             // A vault that holds nothing answers as an empty one of files does.
             Held::Sqlite | Held::Nothing => sqlite::of_vault(self, vault, upkeep),
         })
+    }
+
+    /// A cluster's vault alone.
+    fn cluster_of(&self, vault: Vault, policy: Option<RetentionPolicy>) -> Arc<dyn Engine> {
+        let world = World::real(self.environment.clone());
+        let prover = ClusterProver::new(vault.clone(), self.server_limits.clone(), world);
+        kept::of_vault(vault, policy, prover)
     }
 
     /// Whether a vault holds nothing but the files and the log of a PostgreSQL cluster.

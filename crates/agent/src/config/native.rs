@@ -151,7 +151,7 @@ fn read_database(
     let own = Limits::take(&mut fields, limits)?;
     let alarms = if own == **limits { Arc::clone(limits) } else { Arc::new(own) };
     let own = Proving::take(&mut fields, &name, here)?;
-    let proves = matches!(own, Some(Some(_)));
+    let is_fresh = matches!(&own, Some(Some(proving)) if proving.fresh.is_some());
     let own_keys = own.as_ref().and_then(Option::as_ref).and_then(Proving::not_of_servers);
     let prove = own.map_or_else(|| prove.cloned(), |own| own.map(Arc::new));
     let said = Said { dir: folder.is_some(), restore_if_missing, lease: lease.is_some() };
@@ -163,12 +163,14 @@ fn read_database(
             "vaults: environments are kept in step through one vault that all of them share; name it with vault";
         return Err(Problem::Contradiction(cause.to_owned()).at(line));
     }
-    let prove = prove.filter(|_| !matches!(engine, EngineConfig::Cluster(_)));
     if matches!(engine, EngineConfig::Cluster(_)) {
-        let asks = [("vaults", !beside.is_empty()), ("prove", proves)];
-        if let Some((key, _)) = asks.into_iter().find(|(_, is_said)| *is_said) {
-            let cause = format!("{key}: not for a cluster that is protected continuously yet");
-            return Err(Problem::Contradiction(cause).at(line));
+        if !beside.is_empty() {
+            let cause = "vaults: not for a cluster that is protected continuously yet";
+            return Err(Problem::Contradiction(cause.to_owned()).at(line));
+        }
+        if is_fresh {
+            let cause = "prove.fresh: each proof of a cluster reads all that its restore needs";
+            return Err(Problem::Contradiction(cause.to_owned()).at(line));
         }
     }
     if let (EngineConfig::Server(_), Some(key)) = (&engine, own_keys) {

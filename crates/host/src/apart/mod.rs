@@ -89,9 +89,22 @@ impl Folder {
     /// # Errors
     /// The folder can't be made.
     pub fn new(prefix: &str) -> io::Result<Self> {
+        Self::within(&std::env::temp_dir(), prefix)
+    }
+
+    /// Makes one in this place, which the user of the server must be able to enter.
+    ///
+    /// # Errors
+    /// The folder can't be made.
+    pub fn within(place: &Path, prefix: &str) -> io::Result<Self> {
         let user = User::for_server();
-        let folder = PrivateFolder::new(&std::env::temp_dir(), prefix, "proof", user)?;
+        let folder = PrivateFolder::new(place, prefix, "proof", user)?;
         Ok(Self { folder, user })
+    }
+
+    /// Who will run the server, if it isn't the user of this process.
+    pub fn user(&self) -> Option<User> {
+        self.user
     }
 
     /// Where it is.
@@ -323,7 +336,7 @@ impl User {
     ///
     /// # Errors
     /// We aren't the superuser, or it isn't there.
-    pub(crate) fn own(self, path: &Path) -> io::Result<()> {
+    pub fn own(self, path: &Path) -> io::Result<()> {
         std::os::unix::fs::chown(path, Some(self.uid), Some(self.gid))
     }
 }

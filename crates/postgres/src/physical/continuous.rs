@@ -13,7 +13,7 @@ use seawall_archive::log::{self, Lsn};
 use seawall_archive::{RetentionPolicy, Schedule, retry_after};
 use seawall_core::{
     Activity, Clock, Description, Engine, Failure, Figures, Files, Gauge, History, Hole, Kind, LastError, Moment,
-    Phase, Point, Progress, Protect, Shutdown, Status,
+    Phase, Point, Progress, Protect, Prove, Shutdown, Status,
 };
 use seawall_vault::Vault;
 use tokio::sync::watch;
@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep};
 use super::base::{self, Made};
 use super::history::{self, Newest};
 use super::kept::{Kept, may_not_delete};
+use super::prove::ClusterProver;
 use super::receive::{Receiver, Standing};
 use crate::client::Target;
 use crate::{Limits, NAMES, World};
@@ -137,18 +138,20 @@ pub struct Parts {
     pub policy: RetentionPolicy,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// What proves it.
+    pub prover: ClusterProver,
 }
 
 impl Continuous {
     /// A cluster of these parts.
     pub fn new(parts: Parts) -> Self {
-        let Parts { name, source, receiver, schedule, vault, policy, clock } = parts;
+        let Parts { name, source, receiver, schedule, vault, policy, clock, prover } = parts;
         Self {
             name,
             source,
             receiver,
             schedule,
-            kept: Kept::new(vault, Some(policy), Arc::clone(&clock)),
+            kept: Kept::new(vault, Some(policy), Arc::clone(&clock), prover),
             clock,
             state: watch::Sender::new(State::default()),
             activity: Activity::default(),
@@ -509,6 +512,10 @@ impl Engine for Continuous {
 
     fn files(&self) -> Option<&dyn Files> {
         None
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self.kept.prover())
     }
 }
 

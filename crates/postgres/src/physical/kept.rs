@@ -7,11 +7,12 @@ use seawall_archive::log::is_of_log;
 use seawall_archive::{MaintenancePass, RetentionPolicy, SetId, pin, pins};
 use seawall_core::{
     Clock, Contents, Description, Digests, Engine, Failure, Files, History, Kind, Maintain, Maintained, Phase, Pins,
-    Progress, Protect, Status, SystemClock, Timeline, Verification, When,
+    Progress, Protect, Prove, Status, SystemClock, Timeline, Verification, When,
 };
 use seawall_vault::{ObjectKey, Vault};
 
 use super::base::{self, in_bases};
+use super::prove::ClusterProver;
 use super::{history, maintain};
 use crate::Error;
 
@@ -20,9 +21,9 @@ pub fn is_name(key: &ObjectKey) -> bool {
     matches!(in_bases(key.as_str()), Some(("", ..))) || is_of_log(key)
 }
 
-/// The cluster of a vault. Without a policy nothing may be deleted.
-pub fn of_vault(vault: Vault, policy: Option<RetentionPolicy>) -> Arc<dyn Engine> {
-    Arc::new(Kept::new(vault, policy, Arc::new(SystemClock)))
+/// The cluster of a vault, with what proves it. Without a policy nothing may be deleted.
+pub fn of_vault(vault: Vault, policy: Option<RetentionPolicy>, prover: ClusterProver) -> Arc<dyn Engine> {
+    Arc::new(Kept::new(vault, policy, Arc::new(SystemClock), prover))
 }
 
 /// A cluster's vault.
@@ -30,12 +31,23 @@ pub(super) struct Kept {
     vault: Vault,
     policy: Option<RetentionPolicy>,
     clock: Arc<dyn Clock>,
+    prover: ClusterProver,
 }
 
 impl Kept {
     /// What `vault` keeps.
-    pub(super) fn new(vault: Vault, policy: Option<RetentionPolicy>, clock: Arc<dyn Clock>) -> Self {
-        Self { vault, policy, clock }
+    pub(super) fn new(
+        vault: Vault,
+        policy: Option<RetentionPolicy>,
+        clock: Arc<dyn Clock>,
+        prover: ClusterProver,
+    ) -> Self {
+        Self { vault, policy, clock, prover }
+    }
+
+    /// What proves it.
+    pub(super) fn prover(&self) -> &dyn Prove {
+        &self.prover
     }
 
     /// The vault.
@@ -79,6 +91,10 @@ impl Engine for Kept {
 
     fn files(&self) -> Option<&dyn Files> {
         None
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self.prover())
     }
 }
 

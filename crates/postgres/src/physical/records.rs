@@ -66,6 +66,31 @@ pub(crate) enum Rest {
 /// Reads the records that begin in a segment at `from` or later, and tells what is looked for, with its position. `segment` begins
 /// at `start`; after it bytes of the next segment may follow, which complete its last record.
 pub(crate) fn events(segment: &[u8], start: Lsn, size: usize, from: Lsn, mut told: impl FnMut(Lsn, Event)) -> Rest {
+    records(segment, start, size, from, |position, record| {
+        if let Some(event) = event(record) {
+            told(position, event);
+        }
+    })
+}
+
+/// Whether a sound record begins in a segment at `from` or later, perhaps behind one that isn't sound. The arguments are those of
+/// [`events`].
+pub(crate) fn is_followed(segment: &[u8], start: Lsn, size: usize, from: Lsn) -> bool {
+    let first = usize::try_from(from.byte().saturating_sub(start.byte())).unwrap_or(usize::MAX);
+    // A page says where the first record in it begins.
+    let pages = (first / PAGE + 1..size.min(segment.len()).div_ceil(PAGE)).map(|page| page * PAGE);
+    let is_sound_at = |at: usize| {
+        let mut any = false;
+        start.after(at as u64).is_some_and(|from| {
+            records(segment, start, size, from, |_, _| any = true);
+            any
+        })
+    };
+    std::iter::once(first).chain(pages).any(is_sound_at)
+}
+
+/// Reads the sound records that begin in a segment at `from` or later.
+fn records(segment: &[u8], start: Lsn, size: usize, from: Lsn, mut told: impl FnMut(Lsn, &[u8])) -> Rest {
     let mut at = usize::try_from(from.byte().saturating_sub(start.byte())).unwrap_or(usize::MAX);
     loop {
         at = at.next_multiple_of(8);
@@ -94,10 +119,8 @@ pub(crate) fn events(segment: &[u8], start: Lsn, size: usize, from: Lsn, mut tol
         if !is_sound(&record) {
             return Rest::None;
         }
-        if let Some(event) = event(&record)
-            && let Some(position) = start.after(at as u64)
-        {
-            told(position, event);
+        if let Some(position) = start.after(at as u64) {
+            told(position, &record);
         }
         at = next;
     }
@@ -312,6 +335,28 @@ mod tests {
             let mut bytes = pages(left, &records);
             bytes.resize(bytes.len().next_multiple_of(PAGE) + PAGE, 0);
             assert_eq!(read(&bytes, bytes.len()), (expected.to_vec(), Rest::None), "{left}");
+        }
+    }
+
+    #[test]
+    fn whether_a_record_follows() {
+        let bytes = pages(0, &[ended(1), record(10, 0, &[5; 9000]), ended(2)]);
+        let is_followed = |bytes: &[u8], from: usize| {
+            super::is_followed(bytes, Lsn::new(START), bytes.len(), Lsn::new(START + from as u64))
+        };
+        let (first, end) = (LONG, bytes.len());
+        let second = LONG + ended(1).len().next_multiple_of(8);
+        assert!(is_followed(&bytes, 0) && is_followed(&bytes, first) && is_followed(&bytes, second));
+        assert!(!is_followed(&bytes, end) && !is_followed(&bytes[..second], second));
+        // The long record is damaged, and the one behind it isn't.
+        let mut damaged = bytes.clone();
+        damaged[second + 100] ^= 1;
+        assert!(is_followed(&damaged, second));
+        // It is cut, and zeros follow it.
+        for kept in [PAGE, PAGE + SHORT + 50] {
+            let mut cut = bytes[..kept].to_vec();
+            cut.resize(4 * PAGE, 0);
+            assert!(!is_followed(&cut, second), "{kept}");
         }
     }
 

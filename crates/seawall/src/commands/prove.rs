@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seawall_agent::{Opener, Operation, ProofOrder, Proofs, TOO_LONG, ask, first_fault};
+use seawall_archive::server::Limits;
 use seawall_core::{Description, Failure, Fingerprints, Progress, Proof};
 use seawall_vault::Vault;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::backup::limits;
 use crate::arguments::VerifyArguments;
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
@@ -26,12 +28,29 @@ pub(super) fn run(arguments: &VerifyArguments, found: Source, edge: &Edge, json:
 }
 
 fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool) -> Result<Output, Failure> {
-    if arguments.to.is_some() || arguments.proof_timeout.is_some() {
-        let next = "leave --to and --proof-timeout out; --scratch names the folder of the proof";
-        return Err(usage("usage.server", &arguments.source, "it holds no backups of a server", next));
+    let next = "leave --to and --proof-timeout out; --scratch names the folder of the proof";
+    let no_server = |cause: &str, next: &str| usage("usage.server", &arguments.source, cause, next);
+    if arguments.to.is_some() {
+        return Err(no_server("it holds no backups of a server", next));
     }
-    let (opener, progress) = (edge.opener(runtime::working())?, progress(edge, json));
-    let Made { told, vault, proof, recorded } = runtime::run(of_file(arguments, found, &opener, edge, progress))?;
+    let (mut opener, progress) = (edge.opener(runtime::working())?, progress(edge, json));
+    let limits = Limits { proof: arguments.proof_timeout, ..limits(&arguments.server)? };
+    let threads = runtime::serving(limits.jobs);
+    opener.limit_servers(limits);
+    let Made { told, vault, proof, recorded } = runtime::run_with(threads, async {
+        let is_of_server = arguments.proof_timeout.is_some() || arguments.fresh.is_some();
+        if is_of_server {
+            let is_cluster = opener.holds_cluster(found.vault()).await?;
+            if arguments.proof_timeout.is_some() && !is_cluster {
+                return Err(no_server("it holds no backups of a server", next));
+            }
+            if arguments.fresh.is_some() && is_cluster {
+                let cause = "--fresh: each proof of a cluster reads all that its restore needs";
+                return Err(no_server(cause, "leave --fresh out"));
+            }
+        }
+        of_file(arguments, found, &opener, edge, progress).await
+    })?;
     let exit = if proof.holds() { Exit::Done } else { Exit::Failed };
     let mut document = json!({ "vault": vault.url(), "record": to_json(&proof) });
     note(&mut document, &recorded);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use seawall_agent::recover::{self, Handover, RecoverOptions, Recovered, Target};
+use seawall_agent::recover::{self, Delivery, Handover, RecoverOptions, Recovered, Target};
 use seawall_archive::{SetId, World};
 use seawall_core::{Failure, Kind, When};
 use seawall_vault::Vault;
@@ -56,7 +56,7 @@ pub(super) async fn restore(
         limits: limits(&arguments.server)?,
         dry_run: arguments.dry_run,
         start: arguments.start,
-        handover: handover(arguments, source, edge)?,
+        delivery: Delivery::Fetched(handover(arguments, source, edge)?),
     };
     let world = World::real(edge.environment.clone());
     let recovered = recover::recover(vault, &options, &world, progress(edge, json)).await?;

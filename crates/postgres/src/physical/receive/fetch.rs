@@ -53,14 +53,7 @@ pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> 
     partial.flush().map_err(failed)?;
     if let LogFile::Segment(name) = file {
         let header = first_page(partial.as_file_mut()).map_err(failed)?;
-        let wrong = |cause: String| LogError::NotALog { file: format!("{name} of {}", vault.url()), cause };
-        let header = header.map_err(wrong)?;
-        header.check(name).map_err(wrong)?;
-        let theirs = Cluster { system: header.system, segment_size: header.segment_size };
-        if theirs != cluster {
-            let object = format!("{name} of {}", vault.url());
-            return Err(LogError::OtherCluster { object, theirs: theirs.system, ours: cluster.system });
-        }
+        of_cluster(header, name, cluster, format!("{name} of {}", vault.url()))?;
         if let Some(data) = data {
             let mut bytes = Vec::new();
             partial
@@ -74,6 +67,47 @@ pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> 
     partial.as_file().sync_all().map_err(failed)?;
     partial.persist(to).map_err(|error| failed(error.error))?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+}
+
+/// The bytes of a segment, for the recovery of `line` up to `until`, if it is one of this cluster.
+///
+/// # Errors
+/// As [`fetch`].
+pub(crate) async fn sound_segment(
+    log: &Log,
+    name: SegmentName,
+    line: Line,
+    until: Option<Lsn>,
+) -> Result<Vec<u8>, LogError> {
+    let (found, cluster) = (log.fetch_until(LogFile::Segment(name), line, until).await?, log.cluster());
+    let object = format!("{name} of {}", log.vault().url());
+    let unpack = move || {
+        let mut bytes = Vec::new();
+        found.write_to(&mut bytes, Path::new(&object))?;
+        of_cluster(SegmentHeader::parse(&bytes), name, cluster, object)?;
+        Ok::<_, crate::Error>(bytes)
+    };
+    match seawall_core::blocking(unpack).await {
+        Ok(bytes) => Ok(bytes),
+        Err(crate::Error::Log(error)) => Err(error),
+        Err(error) => Err(LogError::NotALog { file: name.to_string(), cause: error.to_string() }),
+    }
+}
+
+/// Checks that a header is that of a segment, and of this cluster.
+fn of_cluster(
+    header: Result<SegmentHeader, String>,
+    name: SegmentName,
+    cluster: Cluster,
+    object: String,
+) -> Result<(), LogError> {
+    let header = header.and_then(|header| header.check(name).map(|()| header));
+    let header = header.map_err(|cause| LogError::NotALog { file: object.clone(), cause })?;
+    let theirs = Cluster { system: header.system, segment_size: header.segment_size };
+    match theirs == cluster {
+        true => Ok(()),
+        false => Err(LogError::OtherCluster { object, theirs: theirs.system, ours: cluster.system }),
+    }
 }
 
 /// Refuses a segment that makes a tablespace in a folder where files of a tablespace are: those of the server that is recovered

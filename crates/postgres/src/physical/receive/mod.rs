@@ -16,6 +16,7 @@ mod receiver;
 mod stream;
 mod tail;
 
+pub(super) use fetch::sound_segment;
 pub use fetch::{Request, fetch};
 pub use page::{SegmentHeader, system_of};
 pub use push::{Pushed, push};

@@ -208,6 +208,13 @@ impl Folders {
         file.write_all_at(&old, 0).map_err(|error| failed(&real, &error))
     }
 
+    /// Makes a file with this content, or gives the file that is there this content. Blocks.
+    pub(crate) fn replace(&self, path: &str, content: &str) -> Result<(), Error> {
+        let file = self.open(path)?;
+        let written = file.set_len(0).and_then(|()| file.write_all_at(content.as_bytes(), 0));
+        written.map_err(|error| failed(&self.real(path), &error))
+    }
+
     /// Opens a file to write a part of it, and makes it if there is none: its parts are written in any order. Blocks.
     pub(crate) fn open(&self, path: &str) -> Result<File, Error> {
         let real = self.real(path);

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use seawall_archive::log::Lsn;
 use seawall_vault::Environment;
 use serde::{Deserialize, Serialize};
 
+use super::settings::word;
 use crate::Error;
 
 /// The file in the data directory. Only its owner can read it: it may hold credentials (I13).
@@ -68,6 +69,29 @@ impl fmt::Debug for HandedOver {
 
 /// How the server that recovers gets its log.
 #[derive(Debug, Clone)]
+pub enum Delivery {
+    /// It fetches the log by itself, with Seawall, and its settings are those of the source but for the recovery.
+    Fetched(Handover),
+    /// The log was copied into this folder. The server takes no setting of the source, and needs no vault.
+    Copied(PathBuf),
+}
+
+impl Delivery {
+    /// The `restore_command`.
+    pub(super) fn command(&self) -> String {
+        // A per cent sign begins a placeholder.
+        let word = |path: &Path| word(&path.display().to_string()).replace('%', "%%");
+        match self {
+            Self::Fetched(handover) => {
+                format!("{} wal fetch --handed-over {HANDED_OVER} '%f' '%p'", word(&handover.program))
+            }
+            Self::Copied(folder) => format!("cp -- {}/'%f' '%p'", word(folder)),
+        }
+    }
+}
+
+/// What a server needs that fetches its log.
+#[derive(Debug, Clone)]
 pub struct Handover {
     /// The program that fetches: an absolute path.
     pub program: PathBuf,
@@ -103,6 +127,12 @@ impl Handover {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_are_words_of_the_shell() {
+        let copied = Delivery::Copied("/a b/100%".into());
+        assert_eq!(copied.command(), "cp -- '/a b/100%%'/'%f' '%p'");
+    }
 
     #[test]
     fn only_what_a_vault_needs_is_handed_over_and_nothing_of_it_is_shown() {

@@ -30,8 +30,11 @@ use seawall_vault::Vault;
 use tokio::time::Instant;
 
 pub use self::choose::Target;
-pub use self::handed::{HANDED_OVER, HandedOver, Handover};
+pub use self::handed::{Delivery, HANDED_OVER, HandedOver, Handover};
+pub(super) use self::moment::on as timelines_of;
+pub(super) use self::settings::replayable;
 pub use self::start::Reached;
+pub(super) use self::start::{find as find_server, own as own_settings, until_recovered};
 
 use self::choose::{Candidate, Choice, Lines, Refused, choose};
 use self::fill::{Filling, fill, steps};
@@ -63,7 +66,7 @@ pub struct RecoverOptions {
     /// Start a server and have it recover to the target.
     pub start: bool,
     /// How it gets its log.
-    pub handover: Handover,
+    pub delivery: Delivery,
 }
 
 /// What was done, or would be.
@@ -101,8 +104,22 @@ pub async fn recover(
     world: &World,
     progress: Arc<dyn Progress>,
 ) -> Result<Recovered, Error> {
+    let plan = plan(vault, options, world).await?;
+    carry_out(vault, plan, options, world, progress).await
+}
+
+/// Restores a cluster as planned.
+///
+/// # Errors
+/// As [`recover`].
+pub(super) async fn carry_out(
+    vault: &Vault,
+    Plan { manifest, choice, target }: Plan,
+    options: &RecoverOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+) -> Result<Recovered, Error> {
     let clock = Instant::now();
-    let (manifest, choice, target) = plan(vault, options, world).await?;
     let system = manifest.system.parse().map_err(|_| Error::Internal("a system identifier".to_owned()))?;
     let places = mapped(&manifest.tablespaces, &options.tablespaces)?;
     check(&options.output)?;
@@ -194,8 +211,22 @@ async fn alone<T>(mut shared: Arc<T>) -> T {
     }
 }
 
+/// How a target is reached.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    /// The base.
+    pub(super) manifest: BaseManifest,
+    /// The way.
+    pub(super) choice: Choice,
+    /// What the server is told to reach.
+    pub(super) target: Target,
+}
+
 /// The base, the way, and what the server is told to reach.
-async fn plan(vault: &Vault, options: &RecoverOptions, world: &World) -> Result<(BaseManifest, Choice, Target), Error> {
+///
+/// # Errors
+/// When the target can't be reached.
+pub(super) async fn plan(vault: &Vault, options: &RecoverOptions, world: &World) -> Result<Plan, Error> {
     let listed = base::list(vault).await?;
     let log = Log::open(vault).await?;
     let mut systems: Vec<u64> = listed.iter().map(|base| base.system).collect();
@@ -258,7 +289,7 @@ async fn plan(vault: &Vault, options: &RecoverOptions, world: &World) -> Result<
     if let Some(error) = unread {
         tracing::warn!("a base can't be read, and another one is used: {error}");
     }
-    Ok((base::manifest(vault, chosen).await?, choice, target))
+    Ok(Plan { manifest: base::manifest(vault, chosen).await?, choice, target })
 }
 
 /// Refuses a log of whose timelines one has no history: it may be the one to follow, and an older one would be restored instead.
@@ -421,12 +452,16 @@ fn describe(
     choice: &Choice,
     target: &Target,
 ) -> Result<Vec<Restored>, Error> {
-    let document = options.handover.document(&manifest.system, choice.reach.timeline, choice.reach.lsn)?;
     let modified = u64::try_from(manifest.ended.as_millis() / 1000).unwrap_or(0);
+    let mut files = vec![("backup_label", manifest.label.clone().into_bytes())];
+    if let Delivery::Fetched(handover) = &options.delivery {
+        let document = handover.document(&manifest.system, choice.reach.timeline, choice.reach.lsn)?;
+        files.push((HANDED_OVER, document));
+    }
     let mut made = Vec::new();
-    for (path, content) in [("backup_label", manifest.label.as_bytes()), (HANDED_OVER, &document)] {
-        folders.write(path, content)?;
-        let crc = base::control::crc32c(content);
+    for (path, content) in files {
+        folders.write(path, &content)?;
+        let crc = base::control::crc32c(&content);
         made.push(Restored { path: path.to_owned(), bytes: content.len() as u64, modified, crc });
     }
     for folder in ["pg_wal", "pg_wal/archive_status"] {
@@ -435,9 +470,12 @@ fn describe(
         }
     }
     folders.write("recovery.signal", b"")?;
-    let program = settings::word(&options.handover.program.display().to_string()).replace('%', "%%");
-    let command = format!("{program} wal fetch --handed-over {HANDED_OVER} '%f' '%p'");
-    folders.append("postgresql.auto.conf", &settings::lines(target, choice, &command))?;
+    let command = options.delivery.command();
+    let lines = settings::lines(target, choice, &command);
+    match options.delivery {
+        Delivery::Fetched(_) => folders.append("postgresql.auto.conf", &lines)?,
+        Delivery::Copied(_) => folders.replace("postgresql.auto.conf", &lines)?,
+    }
     Ok(made)
 }
 

@@ -80,8 +80,8 @@ pub(super) async fn ended_after(log: &Log, base: &Candidate, way: &Choice, momen
     }
 }
 
-/// The timelines that may have the segment at `start`, the newest first.
-fn on(history: &History, start: Lsn, bytes: u64) -> Vec<TimelineId> {
+/// The timelines that may have the segment at `start`, the newest first. `bytes` is the size of a segment.
+pub(in super::super) fn on(history: &History, start: Lsn, bytes: u64) -> Vec<TimelineId> {
     let end = start.after(bytes).unwrap_or(start);
     let mut began = Lsn::default();
     let mut found = Vec::new();

@@ -72,7 +72,7 @@ pub(crate) fn lines(target: &Target, choice: &Choice, command: &str) -> String {
 }
 
 /// Settings with which a server can replay the log, where its own configuration isn't in the base.
-pub(crate) fn replayable(manifest: &BaseManifest) -> impl Iterator<Item = String> {
+pub(in super::super) fn replayable(manifest: &BaseManifest) -> impl Iterator<Item = String> {
     manifest
         .settings
         .iter()

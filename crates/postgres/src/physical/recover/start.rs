@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system and starts a server")]
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -46,7 +46,7 @@ pub struct Reached {
 }
 
 /// The server's program, of exactly the version of a base.
-pub(super) async fn find(version: u32, limits: &Limits, world: &World) -> Result<PathBuf, Error> {
+pub(in super::super) async fn find(version: u32, limits: &Limits, world: &World) -> Result<PathBuf, Error> {
     let major = version / 10_000;
     let tool = tools::find("postgres", major, limits, &world.environment).await?;
     if tool.major != major {
@@ -77,23 +77,7 @@ pub(super) async fn run(
     let log = std::fs::File::create(place.join("log")).map_err(failed)?;
     let mut command = Command::new(program);
     command.arg("-D").arg(data);
-    let own = [
-        // The configuration may name the folder and the files of the source, whose server may run on this host.
-        format!("data_directory={}", data.display()),
-        "external_pid_file=".to_owned(),
-        "ssl=off".to_owned(),
-        format!("unix_socket_directories={}", place.display()),
-        format!("hba_file={}", place.join("hba").display()),
-        format!("ident_file={}", place.join("ident").display()),
-        "listen_addresses=".to_owned(),
-        "port=5432".to_owned(),
-        "unix_socket_permissions=0700".to_owned(),
-        "hot_standby=on".to_owned(),
-        "logging_collector=off".to_owned(),
-        "log_destination=stderr".to_owned(),
-        "synchronous_standby_names=".to_owned(),
-    ];
-    for setting in own {
+    for setting in own(data, &place) {
         command.args(["-c", &setting]);
     }
     if !data.join("postgresql.conf").exists() {
@@ -116,26 +100,55 @@ pub(super) async fn run(
     let socket = place.display().to_string().replace('%', "%25").replace('/', "%2F");
     let mut target = Target::parse(&format!("postgresql://x@{socket}:5432/postgres"), &Environment::empty())?;
     target.user = superuser;
-    let reached = until_recovered(&mut child, &target, &place).await;
+    let log = || String::from_utf8_lossy(&std::fs::read(place.join("log")).unwrap_or_default()).into_owned();
+    let reached = until_recovered(|| child.try_wait().ok().flatten(), &target, log).await;
     let stopped = stop(&mut child).await;
     let reached = reached?;
     match stopped {
         true => Ok(reached),
-        false => Err(ended("it doesn't stop", &place)),
+        false => Err(ended("it doesn't stop", &log())),
     }
 }
 
-/// Asks until recovery is over.
-async fn until_recovered(child: &mut Child, target: &Target, place: &Path) -> Result<Reached, Error> {
+/// The settings of any server that recovers: it is reached by a socket in `place` alone, and uses nothing but its own folders.
+pub(in super::super) fn own(data: &Path, place: &Path) -> [String; 13] {
+    [
+        // The configuration may name the folder and the files of the source, whose server may run on this host.
+        format!("data_directory={}", data.display()),
+        "external_pid_file=".to_owned(),
+        "ssl=off".to_owned(),
+        format!("unix_socket_directories={}", place.display()),
+        format!("hba_file={}", place.join("hba").display()),
+        format!("ident_file={}", place.join("ident").display()),
+        "listen_addresses=".to_owned(),
+        "port=5432".to_owned(),
+        "unix_socket_permissions=0700".to_owned(),
+        "hot_standby=on".to_owned(),
+        "logging_collector=off".to_owned(),
+        "log_destination=stderr".to_owned(),
+        "synchronous_standby_names=".to_owned(),
+    ]
+}
+
+/// Asks until recovery is over. `ended` says whether the server has ended, and `log` what it wrote.
+pub(in super::super) async fn until_recovered(
+    mut has_ended: impl FnMut() -> Option<ExitStatus>,
+    target: &Target,
+    log: impl Fn() -> String,
+) -> Result<Reached, Error> {
     let (mut lsn, mut moment) = (None, None);
     let mut refused: Option<Instant> = None;
     loop {
-        if let Some(status) = child.try_wait().ok().flatten() {
-            return Err(ended(&status.to_string(), place));
+        if let Some(status) = has_ended() {
+            return Err(ended(&status.to_string(), &log()));
         }
         match ask(target).await {
             Ok(row) => {
                 refused = None;
+                if row.optional(4) == Some("paused") {
+                    // A server whose settings allow less than the source's waits for a person.
+                    return Err(ended("it has paused recovery", &log()));
+                }
                 lsn = row.optional(1).and_then(|lsn| lsn.parse().ok()).or(lsn);
                 moment = row.optional(2).and_then(|at| at.parse().ok()).map(Moment::from_millis).or(moment);
                 if !row.flag(0) {
@@ -146,7 +159,7 @@ async fn until_recovered(child: &mut Child, target: &Target, place: &Path) -> Re
             }
             Err(error) if error.sqlstate().is_some_and(|code| code != NOT_YET) => {
                 if refused.get_or_insert_with(Instant::now).elapsed() > REFUSING {
-                    return Err(ended(&format!("it accepts no connection: {error}"), place));
+                    return Err(ended(&format!("it accepts no connection: {error}"), &log()));
                 }
             }
             // It starts, or restarts.
@@ -167,7 +180,8 @@ async fn ask(target: &Target) -> Result<Row, Error> {
                         "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn(), \
                          (pg_catalog.date_part('epoch', pg_catalog.pg_last_xact_replay_timestamp()) * 1000)::pg_catalog.int8, \
                          CASE WHEN NOT pg_catalog.pg_is_in_recovery() \
-                         THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END",
+                         THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END, \
+                         CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_get_wal_replay_pause_state() END",
                     )
                     .await;
                 connection.close().await;
@@ -189,12 +203,13 @@ async fn stop(child: &mut Child) -> bool {
     matches!(tokio::time::timeout(FAREWELL, child.wait()).await, Ok(Ok(status)) if status.success())
 }
 
-/// A server that ended by itself: its last words.
-fn ended(how: &str, place: &Path) -> Error {
+/// A server that ended by itself, or waits: its last words.
+fn ended(how: &str, log: &str) -> Error {
     const LAST: usize = 2000;
-    let log = std::fs::read(place.join("log")).unwrap_or_default();
-    let log = String::from_utf8_lossy(&log[log.len().saturating_sub(LAST)..]).trim().to_owned();
-    Error::ToolFailed { tool: "postgres".to_owned(), cause: format!("recovery ended: {how}: {log}") }
+    let log = log.trim();
+    let from = log.len().saturating_sub(LAST);
+    let last = log.char_indices().find(|(at, _)| *at >= from).map_or("", |(at, _)| &log[at..]);
+    Error::ToolFailed { tool: "postgres".to_owned(), cause: format!("recovery ended: {how}: {last}") }
 }
 
 /// Who a server runs as when we are the superuser: the owner of its folder.

@@ -1,0 +1,181 @@
+//! The log that a recovery needs, copied into a folder.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use seawall_archive::log::{History, Line, Log, LogError, LogFile, Lsn, SegmentName, TimelineId};
+use seawall_core::Progress;
+use seawall_host::User;
+use seawall_vault::Vault;
+
+use super::super::receive::sound_segment;
+use super::super::records::{Event, Rest, events, is_followed};
+use super::super::recover::{Plan, timelines_of};
+use crate::Error;
+
+/// Bytes of a segment behind another that complete its last record.
+const MORE: usize = 64 << 10;
+
+/// The log of a plan: from where the base begins to read it to where the way ends.
+pub(super) struct Range {
+    log: Log,
+    line: TimelineId,
+    history: History,
+    /// The segments' first positions.
+    segments: Vec<Lsn>,
+    until: Lsn,
+}
+
+/// What was copied.
+#[derive(Debug, Default)]
+pub(super) struct Copied {
+    pub(super) files: u64,
+    /// The folder of a tablespace that the log makes.
+    pub(super) tablespace: Option<String>,
+}
+
+/// The log that a plan needs.
+pub(super) async fn range(vault: &Vault, plan: &Plan) -> Result<Range, Error> {
+    let nothing = || LogError::NoLog { vault: vault.url().to_owned() };
+    let log = Log::open(vault).await?.ok_or_else(nothing)?;
+    let line = TimelineId::new(plan.choice.reach.timeline).ok_or_else(nothing)?;
+    let history = log.history(line).await?.unwrap_or_else(|| History::first(line));
+    let size = log.cluster().segment_size;
+    let (mut segments, mut start) = (Vec::new(), plan.manifest.start.segment_start(size));
+    while start < plan.choice.reach.lsn {
+        segments.push(start);
+        let Some(next) = start.after(size.bytes().into()) else { break };
+        start = next;
+    }
+    Ok(Range { log, line, history, segments, until: plan.choice.reach.lsn })
+}
+
+impl Range {
+    /// Bytes of its segments.
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.log.cluster().segment_size.bytes()).saturating_mul(self.segments.len() as u64)
+    }
+
+    /// Copies all of it into a folder, under the names that a server asks for.
+    ///
+    /// # Errors
+    /// When the log has a gap, a file of it is damaged, or the folder can't be written.
+    pub(super) async fn copy(
+        &self,
+        to: &Path,
+        user: Option<User>,
+        jobs: usize,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Copied, Error> {
+        progress.begin("log", Some(self.bytes()));
+        let mut copied = Copied::default();
+        if self.line.number() > 1 {
+            let file = LogFile::History(self.line);
+            let found = self.log.fetch(file, Line::Of(self.line)).await?;
+            let path = to.join(file.to_string());
+            seawall_core::blocking(move || {
+                let mut made = create(&path, user)?;
+                Ok::<_, Error>(found.write_to(&mut made, &path)?)
+            })
+            .await?;
+            copied.files += 1;
+        }
+        let wanted: Vec<_> = self.segments.iter().map(|start| self.segment(*start, to, user)).collect();
+        let mut made = stream::iter(wanted).buffered(jobs.clamp(1, 4));
+        // A record that a segment doesn't end may go on in the next one.
+        let mut behind: Option<(Vec<u8>, Lsn)> = None;
+        while let Some((start, bytes)) = made.try_next().await? {
+            progress.advance(bytes.len() as u64);
+            copied.files += 1;
+            let (space, rest) = seawall_core::blocking(move || {
+                let mut found = None;
+                let mut look = |bytes: &[u8], start: Lsn, size: usize| {
+                    events(bytes, start, size, start, |_, event| {
+                        if let Event::Tablespace { location } = event {
+                            found.get_or_insert(location);
+                        }
+                    })
+                };
+                if let Some((mut before, at)) = behind {
+                    let size = before.len();
+                    before.extend_from_slice(&bytes[..MORE.min(bytes.len())]);
+                    look(&before, at, size);
+                }
+                let rest = look(&bytes, start, bytes.len());
+                Ok::<_, Error>((found, matches!(rest, Rest::Cut(_)).then_some((bytes, start))))
+            })
+            .await?;
+            behind = rest;
+            // One in the data directory itself goes with it.
+            if let Some(location) = space.filter(|location| Path::new(location).is_absolute()) {
+                copied.tablespace.get_or_insert(location);
+            }
+        }
+        progress.finish();
+        Ok(copied)
+    }
+
+    /// Copies a segment of the newest timeline that has it, and returns its bytes.
+    async fn segment(&self, start: Lsn, to: &Path, user: Option<User>) -> Result<(Lsn, Vec<u8>), Error> {
+        let size = self.log.cluster().segment_size;
+        let mut absent = None;
+        for timeline in timelines_of(&self.history, start, size.bytes().into()) {
+            let name = SegmentName::of(timeline, start, size);
+            let bytes = match sound_segment(&self.log, name, Line::Of(self.line), Some(self.until)).await {
+                Ok(bytes) => bytes,
+                Err(error) if error.is_absence() => {
+                    absent = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let path = to.join(name.to_string());
+            let write = move || {
+                let written = create(&path, user)?.write_all(&bytes);
+                written.map_err(|error| LogError::io(&path, &error))?;
+                Ok::<_, Error>((start, bytes))
+            };
+            return seawall_core::blocking(write).await;
+        }
+        Err(absent.map_or_else(|| Error::Internal(format!("no timeline has the log at {start}")), Error::from))
+    }
+
+    /// Whether a sound record follows a position in the copied log: a server that stopped there has not replayed all of it.
+    ///
+    /// # Errors
+    /// When the copy can't be read.
+    pub(super) async fn goes_on(&self, copied: &Path, at: Lsn) -> Result<bool, Error> {
+        let size = self.log.cluster().segment_size;
+        let bytes = u64::from(size.bytes());
+        let last = at.segment_start(size);
+        let copies = self.segments.iter().filter(|start| **start >= last).filter_map(|start| {
+            let names = timelines_of(&self.history, *start, bytes).into_iter();
+            let mut paths = names.map(|timeline| copied.join(SegmentName::of(timeline, *start, size).to_string()));
+            Some((*start, paths.find(|path| path.exists())?))
+        });
+        let copies: Vec<(Lsn, PathBuf)> = copies.collect();
+        let look = move || {
+            for (start, path) in copies {
+                let bytes = std::fs::read(&path).map_err(|error| LogError::io(&path, &error))?;
+                if is_followed(&bytes, start, bytes.len(), at.max(start)) {
+                    return Ok::<_, Error>(true);
+                }
+            }
+            Ok(false)
+        };
+        seawall_core::blocking(look).await
+    }
+}
+
+/// Makes a file for the user of the server. Blocks.
+fn create(path: &Path, user: Option<User>) -> Result<File, LogError> {
+    let made = File::options().write(true).create_new(true).mode(0o600).open(path);
+    let given = made.and_then(|file| user.map_or(Ok(()), |user| user.own(path)).map(|()| file));
+    given.map_err(|error| LogError::io(path, &error))
+}
