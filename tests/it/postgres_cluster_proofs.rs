@@ -109,7 +109,7 @@ fn damage_in_tables_and_indexes_is_found() {
     assert_eq!(output.code(), 1, "{output}");
     let record = output.json()["record"].clone();
     let faults = record["faults"].to_string();
-    assert!(codes(&record).iter().all(|code| *code == "postgres.damaged"), "{faults}");
+    assert!(codes(&record).iter().all(|code| *code == "postgres.amcheck"), "{faults}");
     assert!(faults.contains("public.physical in database postgres"), "{faults}");
     assert!(faults.contains("public.wrong in database postgres"), "{faults}");
     // Without the content only the order of the index is looked at.

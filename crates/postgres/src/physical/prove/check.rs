@@ -111,7 +111,7 @@ impl Found {
             return;
         }
         match what {
-            Said::Wrong(cause) => self.faults.push(Fault { code: "postgres.damaged".to_owned(), object, cause }),
+            Said::Wrong(cause) => self.faults.push(Fault { code: "postgres.amcheck".to_owned(), object, cause }),
             Said::Doubtful(cause) => self.doubts.push(format!("{object}: {cause}")),
         }
     }
