@@ -1,5 +1,6 @@
 //! Proofs of clusters with real servers: what a vault keeps is restored, recovered, checked and thrown away. What is damaged is found,
-//! wherever the damage is: in a table, in an index, in the log, in an object of the vault.
+//! wherever the damage is: in a table, in an index, in the log, in an object of the vault. And single databases and tables that are
+//! taken out of a cluster into another server.
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
@@ -9,6 +10,7 @@ use std::process::Command;
 use seawall_tests::{Output, Process, run, seawall as program, wait};
 use serde_json::Value;
 
+use crate::postgres::server::Server;
 use crate::postgres_cluster::{Site, seawall};
 use crate::wal::{LATE, VERSIONS};
 
@@ -193,4 +195,54 @@ fn a_configured_cluster_is_proved_by_its_schedule() {
     assert_eq!(proof["moments"].as_array().map(Vec::len), Some(1), "{proof}");
     process.stop().ok();
     assert!(is_empty(&place));
+}
+
+#[test]
+fn a_database_or_a_table_comes_out_of_a_cluster_as_it_was_at_a_moment() {
+    for major in VERSIONS {
+        let mut site = Site::start(major);
+        let sql = |sql: &str| site.server.sql("postgres", sql);
+        sql("CREATE ROLE clerk LOGIN PASSWORD 'x'; CREATE DATABASE shop OWNER clerk");
+        let shop = |sql: &str| site.server.sql("shop", sql);
+        shop(
+            "CREATE TABLE goods (n int PRIMARY KEY, name text); ALTER TABLE goods OWNER TO clerk; CREATE TABLE other (n int)",
+        );
+        shop("INSERT INTO goods SELECT n, 'thing ' || n FROM generate_series(1, 1000) n");
+        const GOODS: &str = "SELECT count(*), md5(string_agg(n || name, ',' ORDER BY n)) FROM goods";
+        let before = shop(GOODS);
+        site.base();
+        let marked = site.server.sql("postgres", "SELECT now()");
+        site.server.sql("shop", "DELETE FROM goods WHERE n > 10");
+        site.commit(2);
+        site.archive();
+        let place = place(&site);
+        let place_text = place.display().to_string();
+        let other = Server::start(major);
+        let vault = site.vault.display().to_string();
+        let bin = site.server.bin().display().to_string();
+        let take = |to: &str, more: &[&str]| {
+            let fixed = ["restore", &vault, "--to", to, "--json", "--pg-bindir", &bin, "--scratch", &place_text];
+            run("seawall", seawall(&[&fixed, more].concat()).env("HOME", site.server.folder()))
+        };
+        // A whole database, as it is now, with an owner whom the other server doesn't know.
+        let failed = take(&other.url("shop"), &[]);
+        assert_eq!(failed.json()["error"]["code"], "postgres.not-ready", "{failed}");
+        let taken = take(&other.url("shop"), &["--no-owner"]).ok().json();
+        assert!(taken["cluster"]["lsn"].as_str().is_some_and(|lsn| lsn.contains('/')), "{taken}");
+        assert_eq!(other.sql("shop", "SELECT count(*) FROM goods"), "10");
+        // One table, as it was before the mistake, beside it.
+        let at = marked.replacen(' ', "T", 1);
+        let more = ["--no-owner", "--database", "shop", "--table", "public.goods", "--at", &at];
+        take(&other.url("back"), &more).ok();
+        assert_eq!(other.sql("back", GOODS), before);
+        assert_eq!(other.sql("back", "SELECT count(*) FROM pg_class WHERE relname = 'other'"), "0");
+        // All databases, with their roles.
+        let third = Server::start(major);
+        take(&third.url(""), &[]).ok();
+        assert_eq!(third.sql("postgres", crate::wal::SUMS), site.sums());
+        assert_eq!(third.sql("shop", "SELECT tableowner FROM pg_tables WHERE tablename = 'goods'"), "clerk");
+        let unknown = take(&other.url("nothing"), &[]);
+        assert_eq!(unknown.json()["error"]["code"], "postgres.no-database", "{unknown}");
+        assert!(is_empty(&place), "nothing is left");
+    }
 }

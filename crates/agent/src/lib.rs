@@ -53,6 +53,6 @@ pub use seawall_engines::{
     Choice, Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Operation, Part, Protected, alarms,
     ask, cost, read_state_dir, read_status, read_when, state_folder,
 };
-pub use seawall_engines::{Examined, base, examine, recover};
+pub use seawall_engines::{Examined, base, examine, extract, recover};
 pub use seawall_vault::{Environment, VaultUrl};
 pub use services::resources::files_needed;

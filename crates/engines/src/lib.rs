@@ -43,6 +43,6 @@ pub use keep::Keep;
 pub use open::{Opener, read_state_dir, read_status};
 pub use seawall_postgres::physical::examine::{Examined, examine};
 pub use seawall_postgres::physical::receive as wal;
-pub use seawall_postgres::physical::{base, recover};
+pub use seawall_postgres::physical::{base, extract, recover};
 pub use several::{BesideConfig, Choice};
 pub use when::read_when;

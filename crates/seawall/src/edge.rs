@@ -76,6 +76,15 @@ impl Edge {
         self.terminal && std::io::stdin().is_terminal()
     }
 
+    /// The folder in which throw-away folders are made: the one that is named, otherwise that of temporary files.
+    pub(crate) fn scratch(&self, named: Option<&Path>) -> PathBuf {
+        match (named, self.environment.get("TMPDIR").filter(|place| !place.is_empty())) {
+            (Some(named), _) => self.absolute(named),
+            (None, Some(place)) => self.absolute(Path::new(place)),
+            (None, None) => PathBuf::from("/tmp"),
+        }
+    }
+
     /// `path` from the root.
     pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
         absolute(path, &self.directory)

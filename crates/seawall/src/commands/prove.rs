@@ -1,6 +1,5 @@
 //! `seawall verify --restore`: restore into a throw-away place, check what came of it, and record the result.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seawall_agent::{Opener, Operation, ProofOrder, Proofs, TOO_LONG, ask, first_fault};
@@ -131,11 +130,7 @@ pub(super) async fn record_late(
 
 /// What the command line asks for.
 pub(super) fn order(arguments: &VerifyArguments, edge: &Edge) -> Result<ProofOrder, Failure> {
-    let place = match (&arguments.scratch, edge.environment.get("TMPDIR").filter(|place| !place.is_empty())) {
-        (Some(scratch), _) => edge.absolute(scratch),
-        (None, Some(place)) => edge.absolute(Path::new(place)),
-        (None, None) => PathBuf::from("/tmp"),
-    };
+    let place = edge.scratch(arguments.scratch.as_deref());
     let VerifyArguments { level, moments, within, .. } = *arguments;
     let (when, host) = (source::when(&arguments.at)?, edge.hostname.clone());
     Ok(ProofOrder { when, moments, level, within, place, spare: 0, host, fresh: Arc::default() })

@@ -1,9 +1,16 @@
 //! `seawall restore --to`: get a server's database back.
 
-use seawall_agent::Operation;
+use std::sync::Arc;
+
+use seawall_agent::extract::{Extracted, Ways, restore_into};
+use seawall_agent::recover::Reached;
+use seawall_agent::{Opener, Operation, ServerUrl};
+use seawall_archive::World;
 use seawall_archive::preflight::Lack;
 use seawall_archive::server::{RestoreOptions, Restored};
-use seawall_core::{Failure, When};
+use seawall_core::{Failure, Kind, Progress, When};
+use seawall_host::PrivateFolder;
+use seawall_vault::{Vault, VaultUrl};
 use serde_json::json;
 
 use super::backup::{content, limits, notes};
@@ -28,7 +35,7 @@ pub(crate) fn run(
         let cause = "--definer is for MySQL and MariaDB, whose objects have definers, and this is another server";
         return Err(usage("usage.arguments", to, cause, "leave it out"));
     }
-    let shown = target.to_string();
+    let (shown, url) = (target.to_string(), target.clone());
     let target = target.destination(&edge.environment);
     let source = arguments.source.as_deref().unwrap_or_default();
     let found = Source::find(source, &arguments.config, edge)?.past(&arguments.past)?;
@@ -57,10 +64,18 @@ pub(crate) fn run(
     };
     let progress = progress(edge, json);
     let work = async {
-        let vault = edge.opener(1)?.vault_alone(&place).await?;
-        target.restore(&vault, &options, progress).await
+        let opener = edge.opener(1)?;
+        let vault = opener.vault_alone(&place).await?;
+        if opener.holds_cluster(&place).await? {
+            return extract(&opener, &vault, &url, &options, arguments, (edge, progress)).await;
+        }
+        if arguments.scratch.is_some() {
+            let cause = "--scratch is of PostgreSQL clusters, and this vault holds backups of a server";
+            return Err(usage("usage.arguments", source, cause, "leave it out"));
+        }
+        Ok((target.restore(&vault, &options, progress).await?, None))
     };
-    let restored = runtime::run_with(runtime::serving(options.limits.jobs), async {
+    let (restored, reached) = runtime::run_with(runtime::serving(options.limits.jobs), async {
         match options.dry_run {
             true => work.await,
             false => found.around(Operation::Restore, shown, work).await,
@@ -91,10 +106,58 @@ pub(crate) fn run(
         "doubts": restored.doubts,
         "later": restored.later,
         "duration_ms": restored.duration_ms,
+        "cluster": reached.as_ref().map(|reached| json!({ "lsn": reached.lsn, "moment": reached.moment })),
     });
-    let mut output = Output::done(render(&restored), &document);
+    let recovered = reached.as_ref().map_or_else(String::new, told);
+    let mut output = Output::done(recovered + &render(&restored), &document);
     output.exit = exit(&restored);
     Ok(output)
+}
+
+/// Takes databases out of a cluster: it is recovered in a folder that goes afterwards, and so is the backup that is made there.
+async fn extract(
+    opener: &Opener,
+    vault: &Vault,
+    to: &ServerUrl,
+    options: &RestoreOptions,
+    arguments: &RestoreArguments,
+    (edge, progress): (&Edge, Arc<dyn Progress>),
+) -> Result<(Restored, Option<Reached>), Failure> {
+    let ServerUrl::Postgres(target) = to else {
+        let next = "name a PostgreSQL server with --to, or a folder with -o";
+        return Err(usage(
+            "usage.server",
+            vault.url(),
+            "it holds a PostgreSQL cluster, and --to is another server",
+            next,
+        ));
+    };
+    let place = edge.scratch(arguments.scratch.as_deref());
+    let failed = |error: std::io::Error| {
+        let next = "name a folder that exists and can be written with --scratch";
+        Failure::new(
+            Kind::Unavailable,
+            "proof.scratch",
+            place.display().to_string(),
+            format!("no folder can be made there: {error}"),
+            next,
+        )
+    };
+    let folder = PrivateFolder::new(&place, "seawall-set-", "restore", None).map_err(failed)?;
+    let between = opener.vault_alone(&VaultUrl::parse(&folder.path().display().to_string())?).await?;
+    let world = World::real(edge.environment.clone());
+    let ways = Ways { place: &place, between: &between };
+    let done = restore_into(vault, target, options, ways, &world, progress).await;
+    drop(between);
+    folder.remove();
+    done.map(|Extracted { restored, reached }| (restored, Some(reached)))
+}
+
+/// Where the recovery of a cluster got to.
+fn told(reached: &Reached) -> String {
+    let lsn = reached.lsn.map_or_else(|| "an unknown position".to_owned(), |lsn| lsn.to_string());
+    let moment = reached.moment.map_or_else(String::new, |moment| format!(", last commit at {moment}"));
+    format!("the cluster was recovered to {lsn}{moment}\n")
 }
 
 /// A plan that can't be carried out has failed, as the restore would; one that leaves something out hasn't.

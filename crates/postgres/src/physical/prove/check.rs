@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::try_join_all;
 use seawall_core::{Checked, Fault, Level, Progress};
 
-use super::server::Server;
+use super::super::aside::Server;
 use crate::Error;
 use crate::client::{Connection, Target};
 use crate::quote::{ident, literal};

@@ -1,10 +1,10 @@
-//! The server of a proof: recovers in a folder of its own, apart from the rest of the host.
+//! A server that recovers in a folder of its own, apart from the rest of the host.
 
 #![expect(clippy::disallowed_methods, reason = "this module reads what a server has written")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use seawall_core::{Checked, Failure, Fault};
+use seawall_core::Failure;
 use seawall_host::{Apart, Folder};
 use seawall_vault::Environment;
 
@@ -52,17 +52,25 @@ const OF_THIS_HOST: [(&str, &str); 5] = [
     ("out of memory", "this host has too little memory for it"),
 ];
 
+/// What an error of a server says.
+pub(in super::super) enum Said {
+    /// The cluster can't be recovered: the server's last words.
+    Wrong(String),
+    /// It couldn't be tried here.
+    NotHere(Failure),
+}
+
 /// A server that recovers, or has recovered.
-pub(super) struct Server {
+pub(in super::super) struct Server {
     apart: Apart,
     /// Its database `postgres`, as the superuser.
-    pub(super) target: Target,
+    pub(in super::super) target: Target,
     version: u32,
 }
 
 impl Server {
     /// Starts it in `folder`, where its data directory `data` and its log `wal` are: together about `size` bytes.
-    pub(super) async fn start(
+    pub(in super::super) async fn start(
         folder: Folder,
         program: &Path,
         manifest: &BaseManifest,
@@ -93,7 +101,7 @@ impl Server {
     }
 
     /// Waits until it has recovered.
-    pub(super) async fn recovered(&mut self) -> Result<Reached, Error> {
+    pub(in super::super) async fn recovered(&mut self) -> Result<Reached, Error> {
         let log = self.apart.folder().path().join("log");
         let log =
             || std::fs::read(&log).map_or_else(|_| String::new(), |all| String::from_utf8_lossy(&all).into_owned());
@@ -101,46 +109,38 @@ impl Server {
     }
 
     /// Its version as a number: 150018.
-    pub(super) fn version(&self) -> u32 {
+    pub(in super::super) fn version(&self) -> u32 {
         self.version
     }
 
-    /// What an error means: that the proof couldn't be made, or that the cluster can't be recovered, which is a fault.
-    ///
-    /// # Errors
-    /// If the proof couldn't be made.
-    pub(super) fn explain(&self, error: Error, checked: &mut Checked) -> Result<(), Failure> {
+    /// Where the copied log is.
+    pub(in super::super) fn wal(&self) -> PathBuf {
+        self.apart.folder().path().join("wal")
+    }
+
+    /// What an error means.
+    pub(in super::super) fn explain(&self, error: Error) -> Said {
         if let Some(cause) = self.apart.exceeded() {
-            return Err(crate::prove::throwaway::exceeded(&cause).into());
+            return Said::NotHere(crate::prove::throwaway::exceeded(&cause).into());
         }
-        let Error::ToolFailed { cause, .. } = &error else { return Err(error.into()) };
-        if let Some(why) = why_not_here(cause) {
-            let error = Error::Refused {
-                code: "postgres.proof-here",
-                object: "the server of the proof".to_owned(),
-                cause: format!("{why}: {cause}"),
-                next: "prove it on another host, or restore it with --start there".to_owned(),
-            };
-            return Err(error.into());
-        }
-        checked.fault(Fault {
-            code: "postgres.recovery-failed".to_owned(),
-            object: checked
-                .point
-                .as_ref()
-                .map_or_else(String::new, |point| format!("the cluster at {}", point.position)),
-            cause: cause.clone(),
-        });
-        Ok(())
+        let Error::ToolFailed { cause, .. } = &error else { return Said::NotHere(error.into()) };
+        let Some(why) = why_not_here(cause) else { return Said::Wrong(cause.clone()) };
+        let error = Error::Refused {
+            code: "postgres.proof-here",
+            object: "the server that is started to recover".to_owned(),
+            cause: format!("{why}: {cause}"),
+            next: "do it on another host, or restore the cluster with --start there".to_owned(),
+        };
+        Said::NotHere(error.into())
     }
 
     /// What may be reached from it, if it couldn't be kept apart.
-    pub(super) fn not_isolated(&self) -> Option<&'static str> {
+    pub(in super::super) fn not_isolated(&self) -> Option<&'static str> {
         self.apart.not_isolated()
     }
 
     /// Ends it and removes all of it.
-    pub(super) async fn stop(self) {
+    pub(in super::super) async fn stop(self) {
         self.apart.stop().await;
     }
 }

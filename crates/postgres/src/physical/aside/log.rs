@@ -23,7 +23,7 @@ use crate::Error;
 const MORE: usize = 64 << 10;
 
 /// The log of a plan: from where the base begins to read it to where the way ends.
-pub(super) struct Range {
+pub(in super::super) struct Range {
     log: Log,
     line: TimelineId,
     history: History,
@@ -34,14 +34,14 @@ pub(super) struct Range {
 
 /// What was copied.
 #[derive(Debug, Default)]
-pub(super) struct Copied {
-    pub(super) files: u64,
+pub(in super::super) struct Copied {
+    pub(in super::super) files: u64,
     /// The folder of a tablespace that the log makes.
-    pub(super) tablespace: Option<String>,
+    pub(in super::super) tablespace: Option<String>,
 }
 
 /// The log that a plan needs.
-pub(super) async fn range(vault: &Vault, plan: &Plan) -> Result<Range, Error> {
+pub(in super::super) async fn range(vault: &Vault, plan: &Plan) -> Result<Range, Error> {
     let nothing = || LogError::NoLog { vault: vault.url().to_owned() };
     let log = Log::open(vault).await?.ok_or_else(nothing)?;
     let line = TimelineId::new(plan.choice.reach.timeline).ok_or_else(nothing)?;
@@ -58,7 +58,7 @@ pub(super) async fn range(vault: &Vault, plan: &Plan) -> Result<Range, Error> {
 
 impl Range {
     /// Bytes of its segments.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in super::super) fn bytes(&self) -> u64 {
         u64::from(self.log.cluster().segment_size.bytes()).saturating_mul(self.segments.len() as u64)
     }
 
@@ -66,7 +66,7 @@ impl Range {
     ///
     /// # Errors
     /// When the log has a gap, a file of it is damaged, or the folder can't be written.
-    pub(super) async fn copy(
+    pub(in super::super) async fn copy(
         &self,
         to: &Path,
         user: Option<User>,
@@ -150,7 +150,7 @@ impl Range {
     ///
     /// # Errors
     /// When the copy can't be read.
-    pub(super) async fn goes_on(&self, copied: &Path, at: Lsn) -> Result<bool, Error> {
+    pub(in super::super) async fn goes_on(&self, copied: &Path, at: Lsn) -> Result<bool, Error> {
         let size = self.log.cluster().segment_size;
         let bytes = u64::from(size.bytes());
         let last = at.segment_start(size);
