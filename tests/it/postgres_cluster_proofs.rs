@@ -88,11 +88,24 @@ fn a_superuser_proves_as_another_user() {
 fn damage_in_tables_and_indexes_is_found() {
     let mut site = Site::start(15);
     let sql = |sql: &str| site.server.sql("postgres", sql);
-    sql("CREATE FUNCTION f(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1'");
+    // Rows that came while an index wasn't kept.
     sql(
-        "CREATE TABLE logical (n int); CREATE INDEX wrong ON logical (f(n)); INSERT INTO logical SELECT generate_series(1, 100)",
+        "CREATE TABLE logical (n int); CREATE INDEX wrong ON logical (n); INSERT INTO logical SELECT generate_series(1, 100)",
     );
+    sql("UPDATE pg_index SET indisready = false WHERE indexrelid = 'wrong'::regclass");
+    sql("INSERT INTO logical SELECT generate_series(101, 200)");
+    sql("UPDATE pg_index SET indisready = true WHERE indexrelid = 'wrong'::regclass");
+    // An index whose function gives another value now: that is a doubt.
+    sql("CREATE FUNCTION f(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1'");
+    sql("CREATE TABLE changing (n int); CREATE INDEX changed ON changing (f(n)); INSERT INTO changing VALUES (1)");
     sql("CREATE OR REPLACE FUNCTION f(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1 + 1000'");
+    // Large values, which lie in a table of their own.
+    sql("CREATE TABLE large (n int, value text); ALTER TABLE large ALTER value SET STORAGE EXTERNAL");
+    sql("INSERT INTO large SELECT n, repeat(n::text, 9000) FROM generate_series(1, 20) n");
+    let toast = sql("SELECT pg_relation_filepath(reltoastrelid) FROM pg_class WHERE relname = 'large'");
+    let toast = site.server.data().join(toast);
+    // What hides damage.
+    sql("ALTER DATABASE postgres SET zero_damaged_pages = on");
     sql(
         "CREATE TABLE physical (n int, filler text); INSERT INTO physical SELECT n, repeat('x', 100) FROM generate_series(1, 500) n",
     );
@@ -101,7 +114,14 @@ fn damage_in_tables_and_indexes_is_found() {
     site.server.stop();
     // The line pointers of the second page lead behind its end.
     let table = fs::OpenOptions::new().write(true).open(file).expect("a table");
-    table.write_all_at(&0x00c8_a328_u32.to_le_bytes().repeat(4), 8192 + 24).expect("written");
+    let beyond = 0x00c8_a328_u32.to_le_bytes().repeat(4);
+    table.write_all_at(&beyond, 8192 + 24).expect("written");
+    fs::OpenOptions::new()
+        .write(true)
+        .open(toast)
+        .expect("its large values")
+        .write_all_at(&beyond, 24)
+        .expect("written");
     site.server.start_again();
     site.commit(3);
     site.base_with(&[]).ok();
@@ -114,6 +134,9 @@ fn damage_in_tables_and_indexes_is_found() {
     assert!(codes(&record).iter().all(|code| *code == "postgres.amcheck"), "{faults}");
     assert!(faults.contains("public.physical in database postgres"), "{faults}");
     assert!(faults.contains("public.wrong in database postgres"), "{faults}");
+    assert!(faults.contains("pg_toast.pg_toast_"), "{faults}");
+    let doubts = record["doubts"].to_string();
+    assert!(!faults.contains("public.changed") && doubts.contains("public.changed"), "{faults} {doubts}");
     // Without the content only the order of the index is looked at.
     let record = proof(&site, &place, &["--level", "engine"]).json()["record"].clone();
     let faults = record["faults"].to_string();

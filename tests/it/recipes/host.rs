@@ -27,7 +27,8 @@ pub(super) struct Host {
 impl Host {
     /// A new one, without any file.
     pub(super) fn new() -> Self {
-        let dir = TempDir::with_prefix("seawall-").unwrap();
+        // What lies below /dev, as the folder of temporary files may, can be written under any unit.
+        let dir = TempDir::with_prefix_in("seawall-", "/var/tmp").unwrap();
         for folder in ["bin", "etc/seawall", "run/seawall", "store", "tmp", "var/lib/seawall", "home", "empty"] {
             fs::create_dir_all(dir.path().join(folder)).unwrap();
         }

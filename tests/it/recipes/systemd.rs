@@ -64,7 +64,7 @@ fn doctor_knows_what_the_recipes_units_let_the_service_write_to() {
         }
         rusqlite::Connection::open(host.path("/srv/app/app.db")).unwrap().execute_batch("CREATE TABLE t(x)").unwrap();
         let unit = install(&host, &page);
-        // This host is below /tmp, which the packaged unit hides.
+        // This host is below /var/tmp, which the packaged unit hides.
         let text = fs::read_to_string(&unit).unwrap();
         assert!(text.contains("PrivateTmp=yes"));
         let without = text.replace("PrivateTmp=yes", "PrivateTmp=no");

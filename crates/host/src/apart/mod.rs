@@ -112,6 +112,15 @@ impl Folder {
         self.folder.path()
     }
 
+    /// Checks that the user of the server can enter it.
+    ///
+    /// # Errors
+    /// The user can't, or no program can be started.
+    pub async fn is_entered(&self) -> io::Result<()> {
+        let ended = self.command(Path::new("true"), None).stderr(Stdio::null()).status().await?;
+        if ended.success() { Ok(()) } else { Err(io::Error::other(ended.to_string())) }
+    }
+
     /// A folder in it that the server may write to.
     ///
     /// # Errors
@@ -158,7 +167,8 @@ impl Folder {
 
     /// What the server has written to its log.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.path().join("log")).unwrap_or_default()
+        let log = std::fs::read(self.path().join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
     }
 }
 
@@ -198,7 +208,8 @@ impl Apart {
         libraries: Option<&str>,
         time: Option<Duration>,
     ) -> io::Result<Self> {
-        let complaints = File::create(folder.path().join("log"))?;
+        // Nothing may be there: the server's user owns the folder.
+        let complaints = File::create_new(folder.path().join("log"))?;
         let is_alone = can_be_alone(&folder, libraries).await;
         let mut start = folder.command(Path::new("sh"), libraries);
         start.args(["-c", WATCH, "sh"]).arg(folder.path());

@@ -99,7 +99,11 @@ impl Connection {
         ];
         let defect = |error: std::io::Error| Error::Internal(format!("a startup message: {error}"));
         let replication = stream.then_some(("replication", "true"));
-        frontend::startup_message(parameters.into_iter().chain(replication), &mut connection.outbox).map_err(defect)?;
+        // They count before those of roles and databases.
+        let options = session::options(&target.options);
+        let options = (!options.is_empty()).then_some(("options", options.as_str()));
+        let parameters = parameters.into_iter().chain(replication).chain(options);
+        frontend::startup_message(parameters, &mut connection.outbox).map_err(defect)?;
         connection.flush().await?;
         connection.authenticate(target).await?;
         loop {

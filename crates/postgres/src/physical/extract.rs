@@ -7,8 +7,8 @@ use std::sync::Arc;
 use seawall_core::{Failure, Progress, When};
 use seawall_vault::Vault;
 
-use super::aside::{Said, Server, prepare};
-use super::recover::{Reached, Target as Goal, find_server};
+use super::aside::{Said, Server, prepare, tablespace_later};
+use super::recover::{Reached, find_server};
 use crate::client::Target;
 use crate::{DumpOptions, Error, RestoreOptions, Restored, World, dump, restore};
 
@@ -55,19 +55,11 @@ pub async fn restore_into(
         };
         return Err(error.into());
     }
-    let goal = prepared.plan().target.clone();
     let copied = prepared.fill(vault, limits, world, &progress).await?;
     if let Some(location) = copied.tablespace {
-        let error = Error::Refused {
-            code: "postgres.tablespace-later",
-            object: vault.url().to_owned(),
-            cause: format!(
-                "a tablespace was made in {location} after the base, and a replay would write into that folder of this host"
-            ),
-            next: "make a new base with `seawall backup`, or restore the cluster with -o on another host".to_owned(),
-        };
-        return Err(error.into());
+        return Err(tablespace_later(vault, &location).into());
     }
+    let replays_all = prepared.replays_all();
     progress.begin("recovery", None);
     let (mut server, log) = prepared.start(&program, limits, world).await?;
     let reached = server.recovered().await;
@@ -76,7 +68,7 @@ pub async fn restore_into(
     let source = server.target.with_database(name);
     let backed_up = async {
         let reached = reached?;
-        let is_short = match reached.lsn.filter(|_| goal == Goal::Latest) {
+        let is_short = match reached.lsn.filter(|_| replays_all) {
             Some(lsn) => log.goes_on(&server.wal(), lsn).await?,
             None => false,
         };

@@ -77,8 +77,9 @@ pub(crate) fn events(segment: &[u8], start: Lsn, size: usize, from: Lsn, mut tol
 /// [`events`].
 pub(crate) fn is_followed(segment: &[u8], start: Lsn, size: usize, from: Lsn) -> bool {
     let first = usize::try_from(from.byte().saturating_sub(start.byte())).unwrap_or(usize::MAX);
-    // A page says where the first record in it begins.
+    // A page says where the first record in it begins. In the page of a record that isn't sound, the next one may be anywhere.
     let pages = (first / PAGE + 1..size.min(segment.len()).div_ceil(PAGE)).map(|page| page * PAGE);
+    let in_page = (first.next_multiple_of(8)..(first / PAGE + 1).saturating_mul(PAGE).min(segment.len())).step_by(8);
     let is_sound_at = |at: usize| {
         let mut any = false;
         start.after(at as u64).is_some_and(|from| {
@@ -86,7 +87,7 @@ pub(crate) fn is_followed(segment: &[u8], start: Lsn, size: usize, from: Lsn) ->
             any
         })
     };
-    std::iter::once(first).chain(pages).any(is_sound_at)
+    in_page.chain(pages).any(is_sound_at)
 }
 
 /// Reads the sound records that begin in a segment at `from` or later.
@@ -351,6 +352,9 @@ mod tests {
         // The long record is damaged, and the one behind it isn't.
         let mut damaged = bytes.clone();
         damaged[second + 100] ^= 1;
+        assert!(is_followed(&damaged, second));
+        let mut damaged = pages(0, &[ended(1), ended(2), ended(3)]);
+        damaged[second + 30] ^= 1;
         assert!(is_followed(&damaged, second));
         // It is cut, and zeros follow it.
         for kept in [PAGE, PAGE + SHORT + 50] {

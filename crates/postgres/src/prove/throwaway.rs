@@ -203,7 +203,7 @@ impl Throwaway {
 }
 
 /// A role that no other process knows.
-fn login(name: &str) -> Result<Login, Error> {
+pub(crate) fn login(name: &str) -> Result<Login, Error> {
     let secret = |_| Error::Internal("the system gives no random numbers".to_owned());
     let mut drawn = [0_u8; 24];
     getrandom::fill(&mut drawn).map_err(secret)?;
@@ -217,7 +217,7 @@ fn io(path: &str, error: &std::io::Error) -> Error {
 }
 
 /// The failure of a proof whose server took more than it may.
-pub(crate) fn exceeded(cause: &str) -> Error {
+fn exceeded(cause: &str) -> Error {
     Error::Refused {
         code: "postgres.proof-limit",
         object: "the server of the proof".to_owned(),

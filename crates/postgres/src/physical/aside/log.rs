@@ -16,7 +16,7 @@ use seawall_vault::Vault;
 
 use super::super::receive::sound_segment;
 use super::super::records::{Event, Rest, events, is_followed};
-use super::super::recover::{Plan, timelines_of};
+use super::super::recover::{Plan, Target, timelines_of};
 use crate::Error;
 
 /// Bytes of a segment behind another that complete its last record.
@@ -29,6 +29,9 @@ pub(in super::super) struct Range {
     history: History,
     /// The segments' first positions.
     segments: Vec<Lsn>,
+    /// Where the server begins to read.
+    from: Lsn,
+    /// Where the log ends.
     until: Lsn,
 }
 
@@ -47,13 +50,20 @@ pub(in super::super) async fn range(vault: &Vault, plan: &Plan) -> Result<Range,
     let line = TimelineId::new(plan.choice.reach.timeline).ok_or_else(nothing)?;
     let history = log.history(line).await?.unwrap_or_else(|| History::first(line));
     let size = log.cluster().segment_size;
+    let reach = plan.choice.reach.lsn;
+    // What comes behind these targets isn't read.
+    let until = match plan.target {
+        Target::Base(_) => plan.manifest.stop.min(reach),
+        Target::Lsn(lsn) => lsn.after(1).unwrap_or(lsn).min(reach),
+        Target::Latest | Target::Moment(_) | Target::Xid(_) | Target::Name(_) => reach,
+    };
     let (mut segments, mut start) = (Vec::new(), plan.manifest.start.segment_start(size));
-    while start < plan.choice.reach.lsn {
+    while start < until {
         segments.push(start);
         let Some(next) = start.after(size.bytes().into()) else { break };
         start = next;
     }
-    Ok(Range { log, line, history, segments, until: plan.choice.reach.lsn })
+    Ok(Range { log, line, history, segments, from: plan.manifest.start, until: reach })
 }
 
 impl Range {
@@ -93,10 +103,11 @@ impl Range {
         while let Some((start, bytes)) = made.try_next().await? {
             progress.advance(bytes.len() as u64);
             copied.files += 1;
+            let from = self.from;
             let (space, rest) = seawall_core::blocking(move || {
                 let mut found = None;
                 let mut look = |bytes: &[u8], start: Lsn, size: usize| {
-                    events(bytes, start, size, start, |_, event| {
+                    events(bytes, start, size, from.max(start), |_, event| {
                         if let Event::Tablespace { location } = event {
                             found.get_or_insert(location);
                         }
@@ -112,8 +123,8 @@ impl Range {
             })
             .await?;
             behind = rest;
-            // One in the data directory itself goes with it.
-            if let Some(location) = space.filter(|location| Path::new(location).is_absolute()) {
+            // One in the data directory itself names no folder, and goes with it.
+            if let Some(location) = space.filter(|location| !location.is_empty()) {
                 copied.tablespace.get_or_insert(location);
             }
         }

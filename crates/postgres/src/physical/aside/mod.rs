@@ -44,8 +44,16 @@ pub(super) async fn prepare(
     limits: &Limits,
     world: &World,
 ) -> Result<Prepared, Error> {
+    let target = target(vault, when)?;
     let folder = Folder::within(place, PREFIX).map_err(|error| io(place.to_owned(), &error))?;
-    let plan = plan(vault, &options(target(when), &folder, Vec::new(), limits), world).await?;
+    if let Some(cause) = why_unfit(folder.path()) {
+        return Err(Error::Io { path: place.display().to_string(), cause: cause.to_owned() });
+    }
+    if let Err(error) = folder.is_entered().await {
+        let cause = format!("the server's user can't enter a folder that is made there: {error}");
+        return Err(Error::Io { path: place.display().to_string(), cause });
+    }
+    let plan = plan(vault, &options(target, &folder, Vec::new(), limits), world).await?;
     let log = log::range(vault, &plan).await?;
     Ok(Prepared { folder, plan, log })
 }
@@ -61,9 +69,18 @@ impl Prepared {
         &self.plan
     }
 
-    /// Bytes of the files and of the log.
+    /// Bytes of the files and of the log, which the server copies once more.
     pub(super) fn needs(&self) -> u64 {
-        self.manifest().totals.bytes.saturating_add(self.log.bytes())
+        self.manifest().totals.bytes.saturating_add(self.log.bytes().saturating_mul(2))
+    }
+
+    /// Whether the server replays all of the log, and stops at nothing before its end.
+    pub(super) fn replays_all(&self) -> bool {
+        match self.plan.target {
+            Target::Latest => true,
+            Target::Lsn(lsn) => lsn >= self.plan.choice.reach.lsn,
+            Target::Moment(_) | Target::Xid(_) | Target::Name(_) | Target::Base(_) => false,
+        }
     }
 
     /// Free bytes of the disk that they go to.
@@ -110,6 +127,18 @@ impl Prepared {
     }
 }
 
+/// The error where the log makes a tablespace: its replay would write into that folder of this host.
+pub(super) fn tablespace_later(vault: &Vault, location: &str) -> Error {
+    Error::Tool {
+        tool: "postgres".to_owned(),
+        cause: format!(
+            "a tablespace was made in {location} after the base in {}, and a replay would write into that folder of this host",
+            vault.url()
+        ),
+        next: "make a new base with `seawall backup`, or restore the cluster with -o on another host".to_owned(),
+    }
+}
+
 /// How it is recovered in a folder.
 fn options(target: Target, folder: &Folder, tablespaces: Vec<(PathBuf, PathBuf)>, limits: &Limits) -> RecoverOptions {
     RecoverOptions {
@@ -126,16 +155,35 @@ fn options(target: Target, folder: &Folder, tablespaces: Vec<(PathBuf, PathBuf)>
 }
 
 /// What is to be reached.
-fn target(when: &When) -> Target {
-    match when {
+fn target(vault: &Vault, when: &When) -> Result<Target, Error> {
+    Ok(match when {
         When::Latest => Target::Latest,
         When::Moment(moment) => Target::Moment(*moment),
-        // Otherwise it is the position of a point, as the timeline shows it.
-        When::Position(position) => match position.parse::<SetId>() {
-            Ok(id) => Target::Base(id),
-            Err(()) => position.parse().map_or_else(|()| Target::Name(position.clone()), Target::Lsn),
+        When::Position(position) => match (position.parse::<SetId>(), position.parse()) {
+            (Ok(id), _) => Target::Base(id),
+            (Err(()), Ok(lsn)) => Target::Lsn(lsn),
+            (Err(()), Err(())) => {
+                return Err(Error::Url {
+                    object: vault.url().to_owned(),
+                    cause: format!("{position} is no point of a cluster"),
+                    next: "give a moment, or the name of a base as `seawall timeline` shows it".to_owned(),
+                });
+            }
         },
+    })
+}
+
+/// Why no server can have its socket in a folder.
+fn why_unfit(folder: &Path) -> Option<&'static str> {
+    /// What the path of a socket may have (`sockaddr_un` in `<sys/un.h>`), without the zero behind it.
+    const MOST: usize = 107;
+    let path = folder.join(".s.PGSQL.5432");
+    if path.as_os_str().len() > MOST {
+        return Some("its path is too long for the socket of a server: name a folder with a shorter one");
     }
+    let text = path.to_str()?;
+    text.contains([',', '"'])
+        .then_some("a server can't have its socket in a folder with a comma or a quote in its path")
 }
 
 fn io(path: PathBuf, error: &std::io::Error) -> Error {
@@ -151,14 +199,22 @@ mod tests {
 
     #[test]
     fn what_is_to_be_reached() {
+        let vault =
+            Vault::new(Arc::new(seawall_vault::memory::MemoryStore::default()), seawall_vault::Policy::default());
         let id = SetId::new(Moment::from_millis(1_700_000_000_123), 1);
-        for (position, expected) in [
-            (id.to_string(), Target::Base(id)),
-            ("0/3000028".to_owned(), Target::Lsn(Lsn::new(0x300_0028))),
-            ("before".to_owned(), Target::Name("before".to_owned())),
-        ] {
-            assert_eq!(target(&When::Position(position)), expected);
+        for (position, expected) in
+            [(id.to_string(), Target::Base(id)), ("0/3000028".to_owned(), Target::Lsn(Lsn::new(0x300_0028)))]
+        {
+            assert_eq!(target(&vault, &When::Position(position)).expect("a point"), expected);
         }
-        assert_eq!(target(&When::Latest), Target::Latest);
+        assert_eq!(target(&vault, &When::Latest).expect("a point"), Target::Latest);
+        assert!(target(&vault, &When::Position("00000000000000af".to_owned())).is_err(), "that is SQLite's");
+    }
+
+    #[test]
+    fn folders_for_sockets() {
+        for (folder, fits) in [("/var/tmp/x", true), ("/a,b", false), (&*format!("/{}", "x".repeat(95)), false)] {
+            assert_eq!(why_unfit(Path::new(folder)).is_none(), fits, "{folder}");
+        }
     }
 }

@@ -4,23 +4,23 @@
 
 use std::path::{Path, PathBuf};
 
-use seawall_core::Failure;
+use seawall_core::{Failure, Kind};
 use seawall_host::{Apart, Folder};
 use seawall_vault::Environment;
 
 use super::super::base::BaseManifest;
-use super::super::recover::{Reached, own_settings, replayable, until_recovered};
+use super::super::recover::{Reached, own_settings, sizes, until_recovered};
 use super::io;
-use crate::client::Target;
+use crate::client::{Host, Target};
 use crate::{Error, Limits};
 
 /// Nothing of the server is needed after a crash, and nothing of the source runs in it by itself: no library, no worker, no
-/// replication.
-const SETTINGS: [&str; 20] = [
+/// replication. What the source's server could do, this one can too: prepared transactions, origins, tablespaces in its folder.
+const SETTINGS: [&str; 27] = [
     "fsync=off",
     "full_page_writes=off",
     "autovacuum=off",
-    "max_wal_size=1GB",
+    "autovacuum_freeze_max_age=2000000000",
     "huge_pages=off",
     "jit=off",
     "restart_after_crash=off",
@@ -36,20 +36,35 @@ const SETTINGS: [&str; 20] = [
     "zero_damaged_pages=off",
     "log_statement=none",
     "log_error_verbosity=terse",
+    // What a server writes last is judged by its SQLSTATE.
+    "log_line_prefix=%e ",
     // In its folder, not in the memory that the host shares: that would stay when the server is killed.
     "dynamic_shared_memory_type=mmap",
+    // Without queries in the meantime a server needs no setting as large as the source's.
+    "hot_standby=off",
+    "allow_in_place_tablespaces=on",
+    "max_connections=100",
+    "max_prepared_transactions=200",
+    "max_locks_per_transaction=256",
+    "max_replication_slots=1000",
 ];
 
-/// What a server says that can't replay here, although nothing is wrong with the log.
-const OF_THIS_HOST: [(&str, &str); 5] = [
+/// Settings of a session that no setting of a role or a database may undo: they would hide damage, or run what the source names.
+const SESSION: [(&str, &str); 4] = [
+    ("zero_damaged_pages", "off"),
+    ("ignore_checksum_failure", "off"),
+    ("session_preload_libraries", ""),
+    ("local_preload_libraries", ""),
+];
+
+/// What a server says that can't replay here, although its SQLSTATE is that of damage.
+const OF_THIS_HOST: [(&str, &str); 3] = [
     (
         "resource manager with ID",
-        "an extension of the source must be loaded to replay its log, and a proof loads no library of it",
+        "an extension of the source must be loaded to replay its log, and no library of the source is loaded",
     ),
-    ("could not map anonymous shared memory", "this host has too little memory for it"),
-    ("could not create shared memory segment", "this host has too little memory for it"),
-    ("No space left on device", "the disk of the scratch folder is full"),
-    ("out of memory", "this host has too little memory for it"),
+    ("incompatible with server", "the programs of this host were built otherwise than the source's"),
+    ("not supported by build", "the programs of this host were built otherwise than the source's"),
 ];
 
 /// What an error of a server says.
@@ -84,19 +99,24 @@ impl Server {
         }
         let version = manifest.version;
         // No function of the source runs because somebody logs in.
-        let later = (version >= 170_000).then(|| "event_triggers=off".to_owned());
+        let without_triggers = (version >= 170_000).then_some("event_triggers=off");
+        let origins = (version >= 180_000).then_some("max_active_replication_origins=1000");
+        let later = without_triggers.into_iter().chain(origins).map(str::to_owned);
         let settings = own_settings(&data, &place).into_iter();
         let settings = settings.chain([format!("config_file={}", place.join("postgresql.conf").display())]);
-        let settings = settings.chain(SETTINGS.map(str::to_owned)).chain(replayable(manifest)).chain(later);
+        let settings = settings.chain(SETTINGS.map(str::to_owned)).chain(sizes(manifest)).chain(later);
         let mut arguments = vec!["-D".to_owned(), data.display().to_string()];
         arguments.extend(settings.flat_map(|setting| ["-c".to_owned(), setting]));
         let libraries = environment.get("LD_LIBRARY_PATH");
         let apart = Apart::start(folder, program, &arguments, "QUIT", libraries, limits.proof).await;
         let apart = apart.map_err(|error| io(program.to_owned(), &error))?;
         apart.admit(size);
-        let socket = place.display().to_string().replace('%', "%25").replace('/', "%2F");
-        let mut target = Target::parse(&format!("postgresql://x@{socket}:5432/postgres"), &Environment::empty())?;
+        let mut target = Target::parse("postgresql://x@%2Ftmp:5432/postgres", &Environment::empty())?;
+        target.host = Host::Socket(place);
         target.user = manifest.superuser.clone().unwrap_or_else(|| "postgres".to_owned());
+        let session = SESSION.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let triggers = (version >= 170_000).then(|| ("event_triggers".to_owned(), "off".to_owned()));
+        let target = target.with_options(session.chain(triggers).collect());
         Ok(Self { apart, target, version })
     }
 
@@ -118,20 +138,23 @@ impl Server {
         self.apart.folder().path().join("wal")
     }
 
+    /// Whether it ended because it crashed, and its last words.
+    pub(in super::super) fn crash(&mut self) -> Option<String> {
+        self.apart.ended()?;
+        let log = self.apart.folder().log();
+        log.lines().rev().find(|line| is_crash(line)).map(|line| line.trim().to_owned())
+    }
+
     /// What an error means.
     pub(in super::super) fn explain(&self, error: Error) -> Said {
         if let Some(cause) = self.apart.exceeded() {
-            return Said::NotHere(crate::prove::throwaway::exceeded(&cause).into());
+            return Said::NotHere(not_here("postgres.proof-limit", &format!("{cause}, and the server was ended")));
         }
         let Error::ToolFailed { cause, .. } = &error else { return Said::NotHere(error.into()) };
-        let Some(why) = why_not_here(cause) else { return Said::Wrong(cause.clone()) };
-        let error = Error::Refused {
-            code: "postgres.proof-here",
-            object: "the server that is started to recover".to_owned(),
-            cause: format!("{why}: {cause}"),
-            next: "do it on another host, or restore the cluster with --start there".to_owned(),
-        };
-        Said::NotHere(error.into())
+        match why_not_here(&self.apart.folder().log()) {
+            Some(why) => Said::NotHere(not_here("postgres.proof-here", &format!("{why}: {cause}"))),
+            None => Said::Wrong(cause.clone()),
+        }
     }
 
     /// What may be reached from it, if it couldn't be kept apart.
@@ -145,9 +168,44 @@ impl Server {
     }
 }
 
-/// Why a server that said this couldn't replay on this host, if the log isn't the reason.
-fn why_not_here(said: &str) -> Option<&'static str> {
-    OF_THIS_HOST.iter().find(|(words, _)| said.contains(words)).map(|(_, why)| *why)
+/// That it couldn't be tried on this host, which says nothing about the cluster.
+fn not_here(code: &'static str, cause: &str) -> Failure {
+    let next = match code {
+        "postgres.proof-limit" => {
+            "give it longer with --proof-timeout, and a larger disk with --scratch or prove.scratch; look for a function of an index that doesn't end"
+        }
+        _ => "do it on another host, or restore the cluster with -o and --start there",
+    };
+    Failure::new(Kind::Unavailable, code, "the server that is started to recover", cause, next)
+}
+
+/// Whether a line of the log says that a process of the server crashed.
+fn is_crash(line: &str) -> bool {
+    line.contains("PANIC:")
+        || ["signal 6", "signal 7", "signal 11"]
+            .iter()
+            .any(|signal| line.contains(&format!("was terminated by {signal}")))
+}
+
+/// Why a server with this log couldn't replay on this host, if the cluster isn't the reason. Its lines begin with an SQLSTATE. Pure.
+fn why_not_here(log: &str) -> Option<&'static str> {
+    let fatal = |line: &str| {
+        let (code, rest) = line.split_once(' ')?;
+        let words = rest.strip_prefix("FATAL:").or(rest.strip_prefix("PANIC:"))?;
+        // Those are answers to sessions.
+        let is_of_session = ["28", "3D", "57P03", "53300"].iter().any(|begin| code.starts_with(begin));
+        (!is_of_session).then(|| (code.to_owned(), words.to_owned()))
+    };
+    let Some((code, words)) = log.lines().rev().find_map(fatal) else {
+        let crashed = log.lines().any(is_crash);
+        return (!crashed).then_some("it ended without a word, as a process that is killed");
+    };
+    if let Some((_, why)) = OF_THIS_HOST.iter().find(|(said, _)| words.contains(said)) {
+        return Some(why);
+    }
+    // Damage; a target that isn't reached; a state that isn't the one to begin in; a file that is missing.
+    let is_wrong = code.starts_with("XX") || ["F0000", "55000", "58P01"].contains(&code.as_str());
+    (!is_wrong).then_some("the host or the server's settings are the reason")
 }
 
 #[cfg(test)]
@@ -157,10 +215,16 @@ mod tests {
     #[test]
     fn what_a_host_lacks_is_no_fault_of_the_log() {
         for (said, is_here) in [
-            ("FATAL:  resource manager with ID 129 not registered", true),
-            ("FATAL:  could not map anonymous shared memory: Cannot allocate memory", true),
-            ("PANIC:  could not locate a valid checkpoint record at 0/2000028", false),
-            ("FATAL:  recovery ended before configured recovery target was reached", false),
+            ("XX000 FATAL:  resource manager with ID 129 not registered", true),
+            ("53200 FATAL:  could not map anonymous shared memory: Cannot allocate memory", true),
+            ("53100 FATAL:  could not write to file: No space left on device", true),
+            ("22023 FATAL:  \"min_wal_size\" must be at least twice \"wal_segment_size\"", true),
+            ("00000 LOG:  startup process (PID 7) was terminated by signal 9: Killed", true),
+            ("", true),
+            ("XX000 PANIC:  could not locate a valid checkpoint record at 0/2000028", false),
+            ("XX000 PANIC:  invalid redo\n57P03 FATAL:  the database system is starting up\n00000 LOG:  bye", false),
+            ("00000 LOG:  startup process (PID 7) was terminated by signal 11: Segmentation fault", false),
+            ("F0000 FATAL:  recovery ended before configured recovery target was reached", false),
         ] {
             assert_eq!(why_not_here(said).is_some(), is_here, "{said}");
         }

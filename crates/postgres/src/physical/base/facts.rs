@@ -9,7 +9,7 @@ use crate::client::Connection;
 use seawall_archive::log::Lsn;
 
 /// Settings that a server must have at least as large to replay the log of another.
-const NEEDED: [&str; 5] = [
+pub(in super::super) const NEEDED: [&str; 5] = [
     "max_connections",
     "max_worker_processes",
     "max_wal_senders",

@@ -36,6 +36,7 @@ use seawall_core::Progress;
 use seawall_vault::Vault;
 use tokio::time::Instant;
 
+pub(super) use self::facts::NEEDED;
 pub use self::label::Tablespace;
 pub use self::layout::{InBases, in_bases};
 pub use self::manifest::{BaseManifest, Damaged, Part, Sealed, Totals, Uses};

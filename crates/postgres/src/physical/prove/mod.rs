@@ -11,9 +11,9 @@ use seawall_core::{Checked, Failure, Fault, Kind, Level, Point, Progress, ProofR
 use seawall_vault::Vault;
 use tokio::time::Instant;
 
-use super::aside::{Said, prepare};
+use super::aside::{Said, prepare, tablespace_later};
 use super::base::BaseManifest;
-use super::recover::{Reached, Target, find_server};
+use super::recover::{Reached, find_server};
 use crate::{Limits, World};
 
 /// Proves what a vault keeps of a cluster.
@@ -59,8 +59,7 @@ impl ClusterProver {
     ) -> Result<(), Failure> {
         let Self { vault, limits, world } = self;
         let prepared = prepare(vault, &request.when, seawall_host::folder_of(&request.scratch), limits, world).await?;
-        let (manifest, reach, target) =
-            (prepared.manifest(), prepared.plan().choice.reach, prepared.plan().target.clone());
+        let (manifest, reach) = (prepared.manifest(), prepared.plan().choice.reach);
         checked.point = Some(Point { position: reach.lsn.to_string(), moment: reach.until.max(manifest.ended) });
         checked.objects = objects(manifest);
         checked.restored_bytes = manifest.totals.bytes;
@@ -78,12 +77,9 @@ impl ClusterProver {
         checked.restore_ms = elapsed(started);
         let Some(program) = program else { return Ok(()) };
         if let Some(location) = copied.tablespace {
-            // Its replay would write into that folder of this host.
-            checked.doubts.push(format!(
-                "no server replayed the log, because a tablespace was made in {location} after the base: the next base proves it"
-            ));
-            return Ok(());
+            return Err(tablespace_later(vault, &location).into());
         }
+        let replays_all = prepared.replays_all();
         progress.begin("recovery", None);
         let (mut server, log) = prepared.start(&program, limits, world).await?;
         let reached = server.recovered().await;
@@ -92,13 +88,12 @@ impl ClusterProver {
             Ok(reached) => {
                 checked.restore_ms = elapsed(started);
                 self.recovered(&reached, checked);
-                let end = reached.lsn.filter(|_| target == Target::Latest);
-                if let Some(lsn) = end
+                if let Some(lsn) = reached.lsn.filter(|_| replays_all)
                     && log.goes_on(&server.wal(), lsn).await?
                 {
                     checked.fault(self.short(lsn));
                 }
-                check::all(&server, request.level, limits.jobs, checked, &progress).await
+                check::all(&mut server, request.level, limits.jobs, checked, &progress).await
             }
             Err(error) => Err(error),
         };

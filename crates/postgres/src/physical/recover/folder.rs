@@ -236,16 +236,18 @@ impl Folders {
         seawall_host::free_space(self.data.made.path())
     }
 
-    /// Has the disks keep everything, and gives the folders their names: that of the data directory last. Blocks.
-    pub(crate) fn finish(self) -> Result<(), Error> {
+    /// Gives the folders their names: that of the data directory last. The disks keep everything before, if it has to be durable.
+    /// Blocks.
+    pub(crate) fn finish(self, is_durable: bool) -> Result<(), Error> {
         let places: Vec<&Place> = self.tablespaces.values().chain([&self.data]).collect();
-        for place in &places {
+        for place in places.iter().filter(|_| is_durable) {
             sync_all(place.made.path()).map_err(|error| failed(place.made.path(), &error))?;
         }
         for place in places {
             let above = folder_of(&place.to);
             std::fs::rename(place.made.path(), &place.to).map_err(|error| failed(&place.to, &error))?;
-            let synced = File::open(above).and_then(|above| above.sync_all());
+            let sync = || File::open(above).and_then(|above| above.sync_all());
+            let synced = if is_durable { sync() } else { Ok(()) };
             synced.map_err(|error| failed(above, &error))?;
         }
         Ok(())
@@ -337,7 +339,7 @@ mod tests {
         };
         drop(make());
         assert_eq!(std::fs::read_dir(place.path()).expect("read").count(), 0, "all of it is gone");
-        make().finish().expect("finished");
+        make().finish(true).expect("finished");
         assert_eq!(std::fs::read_to_string(output.join("pg_tblspc/16400/PG_15_1/1")).expect("read"), "rows");
         assert_eq!(std::fs::read_to_string(output.join("base/1")).expect("read"), "x\ny\n");
         assert_eq!(std::fs::read_link(output.join("pg_tblspc/16400")).expect("a link"), space);

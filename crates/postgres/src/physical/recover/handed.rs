@@ -85,7 +85,11 @@ impl Delivery {
             Self::Fetched(handover) => {
                 format!("{} wal fetch --handed-over {HANDED_OVER} '%f' '%p'", word(&handover.program))
             }
-            Self::Copied(folder) => format!("cp -- {}/'%f' '%p'", word(folder)),
+            // A file that isn't there ends the log. Any other failure must not: a status above 125 ends the server.
+            Self::Copied(folder) => {
+                let file = format!("{}/'%f'", word(folder));
+                format!("test -e {file} || exit 1; cp -- {file} '%p' || exit 200")
+            }
         }
     }
 }
@@ -131,7 +135,8 @@ mod tests {
     #[test]
     fn commands_are_words_of_the_shell() {
         let copied = Delivery::Copied("/a b/100%".into());
-        assert_eq!(copied.command(), "cp -- '/a b/100%%'/'%f' '%p'");
+        let expected = "test -e '/a b/100%%'/'%f' || exit 1; cp -- '/a b/100%%'/'%f' '%p' || exit 200";
+        assert_eq!(copied.command(), expected);
     }
 
     #[test]

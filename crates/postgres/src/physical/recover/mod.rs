@@ -32,9 +32,9 @@ use tokio::time::Instant;
 pub use self::choose::Target;
 pub use self::handed::{Delivery, HANDED_OVER, HandedOver, Handover};
 pub(super) use self::moment::on as timelines_of;
-pub(super) use self::settings::replayable;
+pub(super) use self::settings::sizes;
 pub use self::start::Reached;
-pub(super) use self::start::{find as find_server, own as own_settings, until_recovered};
+pub(super) use self::start::{connect, find as find_server, own as own_settings, until_recovered};
 
 use self::choose::{Candidate, Choice, Lines, Refused, choose};
 use self::fill::{Filling, fill, steps};
@@ -186,7 +186,8 @@ pub(super) async fn carry_out(
         }
         append(&mut written, &listing.end(&done), &options.output)?;
         written.end(&options.output)?;
-        folders.finish()
+        // What is thrown away needn't be durable, and a live database may use the same disk.
+        folders.finish(matches!(options.delivery, Delivery::Fetched(_)))
     })
     .await?;
     progress.finish();

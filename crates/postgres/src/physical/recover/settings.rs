@@ -2,7 +2,7 @@
 
 use seawall_core::Moment;
 
-use super::super::base::BaseManifest;
+use super::super::base::{BaseManifest, NEEDED};
 use super::choose::{Choice, Target};
 
 /// Settings of the source that a server which recovers must not have. A standby's settings make no standby of it, don't delay it,
@@ -72,20 +72,24 @@ pub(crate) fn lines(target: &Target, choice: &Choice, command: &str) -> String {
 }
 
 /// Settings with which a server can replay the log, where its own configuration isn't in the base.
-pub(in super::super) fn replayable(manifest: &BaseManifest) -> impl Iterator<Item = String> {
-    manifest
-        .settings
-        .iter()
-        .filter(|(name, value)| is_setting(name, value))
-        .map(|(name, value)| format!("{name}={value}"))
+pub(super) fn replayable(manifest: &BaseManifest) -> impl Iterator<Item = String> {
+    let needed = manifest.settings.iter().filter(|(name, value)| is_setting(name, value));
+    needed.map(|(name, value)| format!("{name}={value}")).chain(sizes(manifest))
+}
+
+/// How much log a server keeps, which its segments bound from below (`src/backend/access/transam/xlog.c`).
+pub(in super::super) fn sizes(manifest: &BaseManifest) -> [String; 2] {
+    const LEAST: u64 = 1 << 10;
+    let segment = manifest.segment.div_ceil(1 << 20).max(1);
+    [
+        format!("min_wal_size={}MB", segment.saturating_mul(2).max(80)),
+        format!("max_wal_size={}MB", segment.saturating_mul(4).max(LEAST)),
+    ]
 }
 
 /// Whether these may be given to a program: they come from a vault.
 fn is_setting(name: &str, value: &str) -> bool {
-    name.starts_with("max_")
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-        && !value.is_empty()
-        && value.bytes().all(|byte| byte.is_ascii_digit())
+    NEEDED.contains(&name) && !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -126,6 +130,17 @@ mod tests {
             let lines = lines(&Target::Lsn(Lsn::new(target)), &choice, "x");
             assert!(lines.contains(&format!("recovery_target_lsn = {expected}")), "{lines}");
         }
+    }
+
+    #[test]
+    fn only_known_settings_come_out_of_a_vault() {
+        let mut manifest = crate::physical::base::manifest::tests::sample(100, 1000, 2000);
+        manifest.segment = 64 << 20;
+        for (name, value) in [("max_logical_replication_workers", "4"), ("max_worker_processes", "8 -c x=y")] {
+            manifest.settings.insert(name.to_owned(), value.to_owned());
+        }
+        let all: Vec<String> = replayable(&manifest).collect();
+        assert_eq!(all, ["max_connections=100", "min_wal_size=128MB", "max_wal_size=1024MB"]);
     }
 
     #[test]

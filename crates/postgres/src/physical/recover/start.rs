@@ -159,7 +159,13 @@ pub(in super::super) async fn until_recovered(
             }
             Err(error) if error.sqlstate().is_some_and(|code| code != NOT_YET) => {
                 if refused.get_or_insert_with(Instant::now).elapsed() > REFUSING {
-                    return Err(ended(&format!("it accepts no connection: {error}"), &log()));
+                    let next =
+                        "start it by hand, and look at its log: a role may be closed, or a locale missing on this host";
+                    return Err(Error::Tool {
+                        tool: "postgres".to_owned(),
+                        cause: format!("recovery is over, and the server accepts no connection of ours: {error}"),
+                        next: next.to_owned(),
+                    });
                 }
             }
             // It starts, or restarts.
@@ -171,29 +177,30 @@ pub(in super::super) async fn until_recovered(
 
 /// Asks whether recovery is over, and how far it is.
 async fn ask(target: &Target) -> Result<Row, Error> {
-    let mut answer = Err(Error::Internal("no database".to_owned()));
+    let mut connection = connect(target).await?;
+    let row = connection
+        .one(
+            "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn(), \
+             (pg_catalog.date_part('epoch', pg_catalog.pg_last_xact_replay_timestamp()) * 1000)::pg_catalog.int8, \
+             CASE WHEN NOT pg_catalog.pg_is_in_recovery() \
+             THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END, \
+             CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_get_wal_replay_pause_state() END",
+        )
+        .await;
+    connection.close().await;
+    row
+}
+
+/// Connects to the first database that can be connected to.
+pub(in super::super) async fn connect(target: &Target) -> Result<Connection, Error> {
+    let mut connected = Err(Error::Internal("no database".to_owned()));
     for database in DATABASES {
-        answer = match Connection::open(&target.with_database(database)).await {
-            Ok(mut connection) => {
-                let row = connection
-                    .one(
-                        "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn(), \
-                         (pg_catalog.date_part('epoch', pg_catalog.pg_last_xact_replay_timestamp()) * 1000)::pg_catalog.int8, \
-                         CASE WHEN NOT pg_catalog.pg_is_in_recovery() \
-                         THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END, \
-                         CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_get_wal_replay_pause_state() END",
-                    )
-                    .await;
-                connection.close().await;
-                row
-            }
-            Err(error) => Err(error),
-        };
-        if answer.is_ok() {
+        connected = Connection::open(&target.with_database(database)).await;
+        if connected.is_ok() {
             break;
         }
     }
-    answer
+    connected
 }
 
 /// Asks a server to stop when its sessions have ended; returns whether it did.
