@@ -225,7 +225,8 @@ fn a_database_or_a_table_comes_out_of_a_cluster_as_it_was_at_a_moment() {
     for major in VERSIONS {
         let mut site = Site::start(major);
         let sql = |sql: &str| site.server.sql("postgres", sql);
-        sql("CREATE ROLE clerk LOGIN PASSWORD 'x'; CREATE DATABASE shop OWNER clerk");
+        sql("CREATE ROLE clerk LOGIN PASSWORD 'x'");
+        sql("CREATE DATABASE shop OWNER clerk");
         let shop = |sql: &str| site.server.sql("shop", sql);
         shop(
             "CREATE TABLE goods (n int PRIMARY KEY, name text); ALTER TABLE goods OWNER TO clerk; CREATE TABLE other (n int)",
