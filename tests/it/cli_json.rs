@@ -93,3 +93,21 @@ fn a_pipe_gets_no_progress_and_no_escape_sequences() {
         assert!(!output.stdout.contains('\r') && !output.stderr.contains('\r'), "{output}");
     }
 }
+
+#[test]
+fn progress_is_lines_of_json_for_programs() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(25);
+    let mut seawall = stand.replicate();
+    stand.until_protected(&mut seawall);
+    seawall.stop().ok();
+    let output = stand.seawall(&["verify", &stand.place.url(), "--json", "--progress", "json"]).ok();
+    let told: Vec<Value> = output.stderr.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let ended: Vec<&Value> = told.iter().filter(|line| line["progress"] == "end").collect();
+    assert!(ended.iter().any(|line| line["done_bytes"].as_u64() > Some(0) && line["stage"].is_string()), "{told:?}");
+    assert_eq!(told.iter().filter(|line| line["progress"] == "begin").count(), ended.len(), "{told:?}");
+    assert!(output.json()["findings"].as_array().is_some_and(Vec::is_empty));
+    let silent = stand.seawall(&["verify", &stand.place.url(), "--progress", "none"]).ok();
+    assert!(!silent.stderr.contains("progress"), "{}", silent.stderr);
+}

@@ -123,7 +123,8 @@ pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, con
         .receive
         .clone()
         .map(|options| Receiver::new((*config.target).clone(), vault.clone(), options, Arc::new(SystemClock)));
-    let prover = ClusterProver::new(vault.clone(), config.limits.clone(), World::real(opener.environment.clone()));
+    let prover =
+        ClusterProver::new(vault.clone(), opener.limits_of(&config.limits), World::real(opener.environment.clone()));
     Continuous::new(Parts {
         prover,
         name: database.name.clone(),

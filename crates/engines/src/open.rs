@@ -86,9 +86,16 @@ impl Opener {
         }
     }
 
-    /// Limits the servers that are started for proofs of a vault alone. A database of a configuration has its own limits.
+    /// Limits the servers that are started for proofs. A database of a configuration has its own limits, but for where the programs
+    /// are and how long a proof may take.
     pub fn limit_servers(&mut self, limits: Limits) {
         self.server_limits = limits;
+    }
+
+    /// What a server may use that is started for a proof of a database with these limits.
+    pub(crate) fn limits_of(&self, its: &Limits) -> Limits {
+        let Limits { bindir, proof, .. } = self.server_limits.clone();
+        Limits { bindir: bindir.or_else(|| its.bindir.clone()), proof: proof.or(its.proof), ..its.clone() }
     }
 
     /// Where backups, proofs and restores are noted. Openers that are made from this one note theirs in the same journal.

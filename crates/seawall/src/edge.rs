@@ -8,6 +8,7 @@ use seawall_agent::config::{Surroundings, absolute};
 use seawall_agent::{Environment, Opener};
 use seawall_core::{Failure, Kind};
 
+use crate::progress::ProgressForm;
 use crate::prompt::Terminal;
 
 /// The process's surroundings.
@@ -25,6 +26,8 @@ pub(crate) struct Edge {
     pub(crate) has_screen: bool,
     /// The file with the owner's keys that the command line names.
     pub(crate) identity: Option<PathBuf>,
+    /// How progress is told, if the command line says it.
+    pub(crate) progress: Option<ProgressForm>,
 }
 
 /// The variable that names the file with the owner's keys.
@@ -43,6 +46,7 @@ impl Edge {
             terminal: std::io::stderr().is_terminal(),
             has_screen: std::io::stdin().is_terminal() && std::io::stdout().is_terminal(),
             identity: None,
+            progress: None,
         }
     }
 

@@ -65,6 +65,7 @@ fn main() -> ExitCode {
     arguments.common.log_timeless |= timeless;
     arguments.common.as_original |= faithful;
     edge.identity.clone_from(&arguments.common.identity);
+    edge.progress = arguments.common.progress;
     let json = arguments.common.json;
     let exit = match commands::run(arguments, &edge) {
         Ok(output) => output.print(json),

@@ -1,11 +1,13 @@
-//! Progress on a terminal. Prints nothing if there is no terminal.
+//! Progress on standard error: a bar on a terminal, lines of JSON for programs that ask for them, otherwise nothing.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use seawall_core::{NoProgress, Progress, is_visible};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::edge::Edge;
@@ -27,9 +29,103 @@ const QUIET: Duration = Duration::from_secs(10);
 /// The longest name that is shown whole.
 const LONGEST: usize = 40;
 
-/// Shows progress on standard error where a person reads it.
+/// How progress is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ProgressForm {
+    /// A bar, on a terminal alone.
+    Bar,
+    /// A line of JSON for the begin and the end of a stage, and each second between.
+    Json,
+    /// Nothing.
+    None,
+}
+
+/// Shows progress on standard error: as was asked for, otherwise where a person reads it.
 pub(crate) fn progress(edge: &Edge, json: bool) -> Arc<dyn Progress> {
-    if edge.terminal && !json { Arc::new(Bar::default()) } else { Arc::new(NoProgress) }
+    match edge.progress {
+        Some(ProgressForm::Json) => Arc::new(Lines::new(|line| {
+            // A reader that is gone ends nothing.
+            let _ = writeln!(std::io::stderr().lock(), "{line}");
+        })),
+        Some(ProgressForm::Bar) if edge.terminal => Arc::new(Bar::default()),
+        None if edge.terminal && !json => Arc::new(Bar::default()),
+        Some(ProgressForm::Bar | ProgressForm::None) | None => Arc::new(NoProgress),
+    }
+}
+
+/// How often a line is written within a stage.
+const LINE: Duration = Duration::from_secs(1);
+
+/// Writes lines of JSON.
+struct Lines<Write> {
+    write: Write,
+    stage: Mutex<Option<Told>>,
+}
+
+/// A stage, and what was told of it.
+struct Told {
+    stage: String,
+    done: u64,
+    total: Option<u64>,
+    begun: Instant,
+    last: Instant,
+}
+
+impl<Write: Fn(String) + Send + Sync> Lines<Write> {
+    fn new(write: Write) -> Self {
+        Self { write, stage: Mutex::new(None) }
+    }
+
+    fn end(&self, ended: Option<Told>) {
+        if let Some(ended) = ended {
+            (self.write)(line("end", &ended, Instant::now()));
+        }
+    }
+}
+
+impl<Write: Fn(String) + Send + Sync> Progress for Lines<Write> {
+    fn begin(&self, stage: &str, total: Option<u64>) {
+        let now = Instant::now();
+        let next = Told { stage: stage.to_owned(), done: 0, total, begun: now, last: now };
+        let begun = line("begin", &next, now);
+        let ended = self.stage.lock().unwrap_or_else(PoisonError::into_inner).replace(next);
+        self.end(ended);
+        (self.write)(begun);
+    }
+
+    fn advance(&self, bytes: u64) {
+        let now = Instant::now();
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(told) = stage.as_mut() else { return };
+        told.done = told.done.saturating_add(bytes);
+        if now.saturating_duration_since(told.last) >= LINE {
+            told.last = now;
+            (self.write)(line("bytes", told, now));
+        }
+    }
+
+    fn finish(&self) {
+        let ended = self.stage.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.end(ended);
+    }
+}
+
+/// One line: `event` is `begin`, `bytes` or `end`.
+fn line(event: &str, told: &Told, now: Instant) -> String {
+    let millis = u64::try_from(now.saturating_duration_since(told.begun).as_millis()).unwrap_or(u64::MAX);
+    let rate = told.done.saturating_mul(1000).checked_div(millis);
+    let left = told.total.map(|total| total.saturating_sub(told.done));
+    let left_ms = left.zip(rate.filter(|rate| *rate > 0)).map(|(left, rate)| left.saturating_mul(1000) / rate);
+    json!({
+        "progress": event,
+        "stage": told.stage,
+        "done_bytes": told.done,
+        "total_bytes": told.total,
+        "bytes_per_second": rate,
+        "elapsed_ms": millis,
+        "left_ms": left_ms,
+    })
+    .to_string()
 }
 
 /// A table, or another part of a stage.
@@ -158,6 +254,33 @@ fn printable(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stage_is_told_at_its_ends_and_each_second() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&told);
+        let lines = Lines::new(move |line: String| to.lock().expect("whole").push(line));
+        lines.advance(5);
+        lines.begin("files", Some(4000));
+        for _ in 0..4 {
+            tokio::time::advance(Duration::from_millis(500)).await;
+            lines.advance(500);
+        }
+        lines.begin("log", None);
+        lines.finish();
+        lines.finish();
+        let told: Vec<serde_json::Value> =
+            told.lock().expect("whole").iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let short = |told: &serde_json::Value| {
+            format!("{} {} {}", told["progress"], told["stage"], told["done_bytes"]).replace('"', "")
+        };
+        let all: Vec<String> = told.iter().map(short).collect();
+        let expected =
+            ["begin files 0", "bytes files 1000", "bytes files 2000", "end files 2000", "begin log 0", "end log 0"];
+        assert_eq!(all, expected);
+        let (rate, left) = (&told[2]["bytes_per_second"], &told[2]["left_ms"]);
+        assert_eq!((rate, left, &told[4]["total_bytes"]), (&json!(1000), &json!(2000), &json!(null)));
+    }
 
     #[test]
     fn the_largest_tables_under_way_are_named() {

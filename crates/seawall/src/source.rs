@@ -212,6 +212,7 @@ mod tests {
             terminal: false,
             has_screen: false,
             identity: None,
+            progress: None,
         };
         let yaml = "vault: s3://bucket\ndatabases:\n  - { name: app, path: /data/app.db }\n";
         let config = Config::parse(Path::new("/c.yml"), yaml, &edge.surroundings(), true);

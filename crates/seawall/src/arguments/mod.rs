@@ -26,6 +26,7 @@ use seawall_agent::{Level, LogFormat};
 
 use self::lmdb::LmdbCommand;
 use self::ltx::LtxCommand;
+use crate::progress::ProgressForm;
 
 pub(crate) use self::doctor::*;
 pub(crate) use self::encrypted::*;
@@ -79,6 +80,9 @@ pub(crate) struct Common {
     /// The form of the log: text, json or pretty
     #[arg(long, global = true, help_heading = "Global options", value_name = "TYPE")]
     pub(crate) log_type: Option<LogFormat>,
+    /// How progress is told on standard error: bar (on a terminal), json (one line each second) or none
+    #[arg(long, global = true, help_heading = "Global options", value_name = "FORM", hide_possible_values = true)]
+    pub(crate) progress: Option<ProgressForm>,
     /// The file with the keys that read an encrypted vault [default: what SEAWALL_IDENTITY_FILE names]
     #[arg(long, global = true, help_heading = "Global options", value_name = "FILE")]
     pub(crate) identity: Option<PathBuf>,

@@ -389,6 +389,7 @@ mod tests {
                 terminal: false,
                 has_screen: false,
                 identity: None,
+                progress: None,
             };
             let expected = expected.map(|state| Path::new(state).join("run!s.sock.registered.json"));
             assert_eq!(registry(Path::new("/run/s.sock"), &edge), expected);

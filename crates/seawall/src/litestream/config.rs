@@ -101,6 +101,7 @@ mod tests {
             terminal: false,
             has_screen: false,
             identity: None,
+            progress: None,
         };
         let known = [super::super::flags::value("config")];
         let flags = |line: &str| {

@@ -78,7 +78,15 @@ fn read(flags: Flags, edge: &Edge) -> Result<(ReplicateArguments, Common), Stop>
     };
     Ok((
         arguments,
-        Common { json: false, log_level, log_type: None, identity: None, log_timeless: false, as_original: false },
+        Common {
+            json: false,
+            log_level,
+            log_type: None,
+            identity: None,
+            progress: None,
+            log_timeless: false,
+            as_original: false,
+        },
     ))
 }
 
@@ -95,6 +103,7 @@ mod tests {
             terminal: false,
             has_screen: false,
             identity: None,
+            progress: None,
         };
         let read = |line: &str| {
             let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();

@@ -145,6 +145,7 @@ mod tests {
             terminal: false,
             has_screen: false,
             identity: None,
+            progress: None,
         };
         let here = |name: &str| folder.path().join(name).display().to_string();
         for (text, expected) in [
@@ -167,6 +168,7 @@ mod tests {
             terminal: false,
             has_screen: false,
             identity: None,
+            progress: None,
         };
         let named = SocketArguments { socket: Some("s.sock".into()), config: ConfigArguments::default() };
         assert_eq!(format!("{:?}", control(&named, &edge).expect("a socket")), r#"Control { socket: "/srv/s.sock" }"#);
