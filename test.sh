@@ -356,12 +356,19 @@ fi
 
 # Tests make and remove some thousand data directories. In memory that takes a twentieth of the time, if there is enough of it,
 # and if programs may run there, of which tests write some. The user whom servers run as has to be able to enter the folder.
-if [[ -z ${TMPDIR:-} ]]; then
+if [[ -z ${TMPDIR:-}${SEAWALL_KEEP:-} ]]; then
+  for left in /dev/shm/seawall.*/pid; do
+    # The run that made it was killed.
+    if [[ -O $left ]] && ! kill -0 "$(cat "$left")" 2>/dev/null; then rm -rf "${left%/pid}"; fi
+  done
   free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || free=0
   unused=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo 2>/dev/null) || unused=0
+  bound=$(cat /sys/fs/cgroup/memory.max 2>/dev/null) || bound=max
+  if [[ $bound =~ ^[0-9]+$ ]] && ((bound / 1024 < unused)); then unused=$((bound / 1024)); fi
   if ((${free:-0} > 8 << 20 && ${unused:-0} > 12 << 20)) && scratch=$(mktemp -d /dev/shm/seawall.XXXXXX); then
     # shellcheck disable=SC2064
     trap "rm -rf '$scratch'" EXIT
+    echo $$ >"$scratch/pid"
     if printf '#!/bin/sh\n' >"$scratch/runs" && chmod +x "$scratch/runs" && "$scratch/runs"; then
       chmod 1777 "$scratch"
       export TMPDIR=$scratch

@@ -234,6 +234,8 @@ fn a_database_or_a_table_comes_out_of_a_cluster_as_it_was_at_a_moment() {
         shop("INSERT INTO goods SELECT n, 'thing ' || n FROM generate_series(1, 1000) n");
         const GOODS: &str = "SELECT count(*), md5(string_agg(n || name, ',' ORDER BY n)) FROM goods";
         let before = shop(GOODS);
+        let spot = site.server.folder_of_its_own("space");
+        sql(&format!("CREATE TABLESPACE fast LOCATION '{spot}'"));
         site.base();
         let marked = site.server.sql("postgres", "SELECT now()");
         site.server.sql("shop", "DELETE FROM goods WHERE n > 10");
@@ -260,11 +262,22 @@ fn a_database_or_a_table_comes_out_of_a_cluster_as_it_was_at_a_moment() {
         take(&other.url("back"), &more).ok();
         assert_eq!(other.sql("back", GOODS), before);
         assert_eq!(other.sql("back", "SELECT count(*) FROM pg_class WHERE relname = 'other'"), "0");
-        // All databases, with their roles.
+        // All databases, with their roles. A tablespace has to be there, at the place where it was in the source.
         let third = Server::start(major);
-        take(&third.url(""), &[]).ok();
+        let refused = take(&third.url(""), &[]);
+        assert!(refused.json()["error"]["next"].as_str().is_some_and(|next| next.contains(&spot)), "{refused}");
+        let place_there = third.folder_of_its_own("fast");
+        third.sql("postgres", &format!("CREATE TABLESPACE fast LOCATION '{place_there}'"));
+        let taken = take(&third.url(""), &[]);
+        assert!([0, 3].contains(&taken.code()), "the places differ: {taken}");
         assert_eq!(third.sql("postgres", crate::wal::SUMS), site.sums());
         assert_eq!(third.sql("shop", "SELECT tableowner FROM pg_tables WHERE tablename = 'goods'"), "clerk");
+        // What no base has rows of is named.
+        site.server.sql("postgres", "CREATE UNLOGGED TABLE passing (n int)");
+        site.base();
+        site.archive();
+        let taken = take(&other.url("rest"), &["--no-owner", "--database", "postgres"]).exits(3).json();
+        assert_eq!(taken["cluster"]["empty"], serde_json::json!(["public.passing in database postgres"]));
         let unknown = take(&other.url("nothing"), &[]);
         assert_eq!(unknown.json()["error"]["code"], "postgres.no-database", "{unknown}");
         assert!(is_empty(&place), "nothing is left");

@@ -67,6 +67,7 @@ pub(crate) fn read(
 pub(crate) fn requested(target: &Target, request: BackupRequest) -> Result<DumpOptions, Failure> {
     let BackupRequest { limits, format, sample, copy, compression, excluded, role_passwords } = request;
     let options = DumpOptions {
+        places: Vec::new(),
         limits,
         format: format.as_deref().map_or(Ok(Format::default()), read_format)?,
         sample: sample.as_deref().map(server::sample).transpose()?,

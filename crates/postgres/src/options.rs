@@ -90,6 +90,8 @@ pub struct DumpOptions {
     pub excluded: Vec<String>,
     /// Of a whole server: whether the passwords of roles come along, as the server keeps them.
     pub role_passwords: bool,
+    /// Of a whole server: tablespaces that are noted at another place than where they are, as both places.
+    pub places: Vec<(String, String)>,
 }
 
 /// How to prove a set.

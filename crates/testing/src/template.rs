@@ -1,6 +1,7 @@
 //! Folders that one test makes and the others copy. A server takes seconds of computing to make its empty data directory.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::UNIX_EPOCH;
@@ -17,8 +18,8 @@ pub enum Template {
 /// Fills the folder `to`, which must not exist: by `make`, or with a copy of what `make` has made for an earlier test under the
 /// same name. Tests that ask for the same name at the same time wait for the first one.
 ///
-/// The templates stay below `target/tools`. The name has to tell the versions and options of `program` apart that lead to other
-/// folders; the program's own size and age are part of it already.
+/// The templates stay below `target/tools`. The name has to tell apart what leads to other folders, such as other options of
+/// `program`; its size and age, and the user who runs the tests, are part of it already.
 ///
 /// # Panics
 ///
@@ -28,7 +29,8 @@ pub fn from_template(name: &str, program: &Path, to: &Path, make: impl FnOnce(&P
     fs::create_dir_all(&folder).expect("a folder for templates");
     let file = fs::metadata(program).expect("the program of a template");
     let age = file.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    let template = folder.join(format!("{name}-{}-{}", file.len(), age.as_secs()));
+    let owner = fs::metadata("/proc/self").map_or(0, |process| process.uid());
+    let template = folder.join(format!("{name}-{}-{}-{owner}", file.len(), age.as_secs()));
     let lock = File::create(template.with_added_extension("lock")).expect("a lock");
     lock.lock().expect("locked");
     if template.is_dir() {

@@ -163,10 +163,10 @@ impl Target {
         self.keeper().unwrap_or_else(|| self.clone())
     }
 
-    /// The same, where PostgreSQL's own programs begin with these settings.
+    /// The same, where sessions and PostgreSQL's own programs begin with these settings too.
     #[must_use]
     pub(crate) fn with_options(&self, options: Vec<(String, String)>) -> Self {
-        Self { options, ..self.clone() }
+        Self { options: self.options.iter().cloned().chain(options).collect(), ..self.clone() }
     }
 
     /// Whether a password is known without reading a file.

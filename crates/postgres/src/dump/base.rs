@@ -225,7 +225,12 @@ impl Base<'_> {
     async fn server(&self, target: &Target) -> Result<(Moment, serde_json::Value, Vec<AsText>), Error> {
         let mut connection = globals::connect(target).await?;
         let moment = self.world.clock.now();
-        let globals = globals::read(&mut connection, self.options.role_passwords).await?;
+        let mut globals = globals::read(&mut connection, self.options.role_passwords).await?;
+        for space in &mut globals.tablespaces {
+            if let Some((_, noted)) = self.options.places.iter().find(|(place, _)| *place == space.location) {
+                space.location.clone_from(noted);
+            }
+        }
         connection.close().await;
         file(&self.writer, "globals.json", &ItemDetail::Globals, &globals).await?;
         let mut all_as_text = Vec::new();

@@ -9,7 +9,8 @@ use seawall_vault::Vault;
 
 use super::aside::{Said, Server, prepare, tablespace_later};
 use super::recover::{Reached, find_server};
-use crate::client::Target;
+use crate::catalog::globals;
+use crate::client::{Connection, Target};
 use crate::{DumpOptions, Error, RestoreOptions, Restored, World, dump, restore};
 
 /// What was restored, and where the cluster got to before.
@@ -19,7 +20,19 @@ pub struct Extracted {
     pub restored: Restored,
     /// Where the recovery of the cluster got to.
     pub reached: Reached,
+    /// Whether a moment was asked for after which the vault has nothing.
+    pub is_doubtful: bool,
+    /// Unlogged tables, which come back without rows: no base has rows of them.
+    pub empty: Vec<String>,
+    /// What wasn't backed up, each one phrase: databases that can't be read, and invalid indexes.
+    pub left_out: Vec<String>,
+    /// What may have been reached from the server that recovered, if it couldn't be kept apart.
+    pub not_isolated: Option<&'static str>,
 }
+
+/// The unlogged tables of a database.
+const UNLOGGED: &str = "SELECT pg_catalog.concat(n.nspname, '.', c.relname) FROM pg_catalog.pg_class c \
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relpersistence = 'u' AND c.relkind IN ('r', 'm') ORDER BY 1";
 
 /// The places that are needed on the way.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +57,8 @@ pub async fn restore_into(
     progress: Arc<dyn Progress>,
 ) -> Result<Extracted, Failure> {
     let limits = &options.limits;
+    // Who may not log in there needn't wait for a recovery first.
+    globals::connect(target).await?.close().await;
     let prepared = prepare(vault, &options.when, ways.place, limits, world).await?;
     let program = find_server(prepared.manifest().version, limits, world).await?;
     if let Some(free) = prepared.free().filter(|free| *free < prepared.needs()) {
@@ -59,7 +74,9 @@ pub async fn restore_into(
     if let Some(location) = copied.tablespace {
         return Err(tablespace_later(vault, &location).into());
     }
-    let replays_all = prepared.replays_all();
+    let (replays_all, is_doubtful) = (prepared.replays_all(), prepared.is_doubtful());
+    let text = |path: &Path| path.display().to_string();
+    let places = prepared.moved().iter().map(|(was, is)| (text(is), text(was))).collect();
     progress.begin("recovery", None);
     let (mut server, log) = prepared.start(&program, limits, world).await?;
     let reached = server.recovered().await;
@@ -68,16 +85,30 @@ pub async fn restore_into(
     let source = server.target.with_database(name);
     let backed_up = async {
         let reached = reached?;
-        let is_short = match reached.lsn.filter(|_| replays_all) {
-            Some(lsn) => log.goes_on(&server.wal(), lsn).await?,
-            None => false,
-        };
-        let dumping = DumpOptions { limits: limits.clone(), role_passwords: true, ..DumpOptions::default() };
-        dump(&source, ways.between, &dumping, world, Arc::clone(&progress)).await?;
-        Ok::<_, Error>((reached, is_short))
+        if let Some(lsn) = reached.lsn.filter(|_| replays_all)
+            && log.goes_on(&server.wal(), lsn).await?
+        {
+            return Err(Error::Different {
+                object: format!("the log in {}", vault.url()),
+                cause: format!(
+                    "the server stopped replaying it at {lsn}, although sound records follow; give an earlier moment with --at"
+                ),
+            });
+        }
+        let dumping = DumpOptions { limits: limits.clone(), role_passwords: true, places, ..DumpOptions::default() };
+        let dumped = dump(&source, ways.between, &dumping, world, Arc::clone(&progress)).await?;
+        let mut empty = Vec::new();
+        for database in &dumped.databases {
+            let mut connection = Connection::open(&server.target.with_database(database)).await?;
+            let tables = connection.query(UNLOGGED).await?;
+            empty.extend(tables.iter().map(|row| format!("{} in database {database}", row.text(0))));
+            connection.close().await;
+        }
+        Ok((reached, dumped, empty))
     };
-    let backed_up = backed_up.await;
-    let (reached, is_short) = match backed_up {
+    let backed_up: Result<_, Error> = backed_up.await;
+    let not_isolated = server.not_isolated();
+    let (reached, dumped, empty) = match backed_up {
         Ok(done) => done,
         Err(error) => {
             let failure = explained(&server, error);
@@ -89,13 +120,19 @@ pub async fn restore_into(
     let rest = RestoreOptions { when: When::Latest, database: None, ..options.clone() };
     let target = if target.database.is_empty() { target.with_database(name) } else { target.clone() };
     let mut restored = restore(ways.between, &target, &rest, world, progress).await?;
-    if is_short {
-        let at = reached.lsn.unwrap_or_default();
-        restored
-            .doubts
-            .push(format!("the log isn't sound at {at}: sound records follow there, and what they say isn't restored"));
+    // That of the backup on the way says nothing.
+    if let Some(moment) = reached.moment {
+        restored.manifest.point = moment;
     }
-    Ok(Extracted { restored, reached })
+    let databases = dumped.left_out.iter().map(|name| format!("database {name}"));
+    let indexes =
+        dumped.invalid.iter().map(|(database, index)| format!("the invalid index {index} in database {database}"));
+    let journals = dumped
+        .journals
+        .iter()
+        .map(|(database, schema)| format!("the unfinished restore {schema} in database {database}"));
+    let left_out = databases.chain(indexes).chain(journals).collect();
+    Ok(Extracted { restored, reached, is_doubtful, empty, left_out, not_isolated })
 }
 
 /// What an error of the server means.

@@ -51,6 +51,12 @@ pub(crate) fn command(program: &Path) -> Command {
     command
 }
 
+/// Whether the user whom PostgreSQL accepts can run a program.
+fn can_run(program: &Path) -> bool {
+    let ran = command(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    ran.is_ok_and(|status| status.success())
+}
+
 /// Runs the server in a folder.
 fn postgres(bin: &Path, folder: &Path) -> Child {
     let mut postgres = command(&bin.join("postgres"));
@@ -119,7 +125,7 @@ impl Server {
     /// Starts a server at a port. `prepare` writes into its folder and returns its configuration. If the server ends,
     /// as it does if the port is taken, its log is the error.
     pub(crate) fn start_on(major: u32, port: u16, prepare: impl FnOnce(&Path) -> String) -> Result<Self, String> {
-        Self::start_from(bin(major), port, |_, _| (), prepare)
+        Self::start_from(bin(major), port, false, |_, _| (), prepare)
     }
 
     /// Starts a server with extensions of the test: the name, the lines of the control file, and the script of each.
@@ -148,15 +154,16 @@ impl Server {
                 std::fs::write(files.join(format!("{name}--1.0.sql")), script).expect("written");
             }
         };
-        let started = Self::start_from(bin.clone(), 5432, with_extensions, |_| configuration.to_owned());
+        let started = Self::start_from(bin.clone(), 5432, true, with_extensions, |_| configuration.to_owned());
         started.expect("the server gets ready")
     }
 
-    /// Starts a server from the programs in `bin`. `install` changes the programs before any of them runs, and
-    /// `prepare` the data folder that they made.
+    /// Starts a server from the programs in `bin`. `install` changes a copy of the programs before any of them runs, if they are to
+    /// be changed, and `prepare` the data folder that they made.
     fn start_from(
         mut bin: PathBuf,
         port: u16,
+        is_changed: bool,
         install: impl FnOnce(&Path, &Path),
         prepare: impl FnOnce(&Path) -> String,
     ) -> Result<Self, String> {
@@ -164,7 +171,7 @@ impl Server {
         let original = bin.join("postgres");
         if is_root() {
             // The user that PostgreSQL takes may not be able to look into the clone.
-            if !bin.starts_with("/usr") {
+            if !bin.starts_with("/usr") && (is_changed || !can_run(&original)) {
                 let from = bin.parent().and_then(Path::parent).and_then(Path::parent).expect("the unpacked wheel");
                 let to = folder.path().join("programs");
                 // Links take no time, but only within one file system.

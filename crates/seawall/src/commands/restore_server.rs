@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use seawall_agent::config::EngineConfig;
 use seawall_agent::extract::{Extracted, Ways, restore_into};
 use seawall_agent::recover::Reached;
-use seawall_agent::{Opener, Operation, ServerUrl};
+use seawall_agent::{Opener, Operation, SCRATCH, ServerUrl};
 use seawall_archive::World;
 use seawall_archive::preflight::Lack;
 use seawall_archive::server::{RestoreOptions, Restored};
 use seawall_core::{Failure, Kind, Progress, When};
 use seawall_host::PrivateFolder;
-use seawall_vault::{Vault, VaultUrl};
+use seawall_vault::{Access, Vault, VaultUrl};
 use serde_json::json;
 
 use super::backup::{content, limits, notes};
@@ -65,8 +66,14 @@ pub(crate) fn run(
     let progress = progress(edge, json);
     let work = async {
         let opener = edge.opener(1)?;
-        let vault = opener.vault_alone(&place).await?;
-        if opener.holds_cluster(&place).await? {
+        let (vault, is_cluster) = match &found {
+            // With the keys that its configuration names.
+            Source::Database(database) if matches!(database.engine, EngineConfig::Cluster(_)) => {
+                (opener.database_and_vault(database).await?.0, true)
+            }
+            _ => (opener.vault_alone(&place).await?, opener.holds_cluster(&place).await?),
+        };
+        if is_cluster {
             return extract(&opener, &vault, &url, &options, arguments, (edge, progress)).await;
         }
         if arguments.scratch.is_some() {
@@ -75,7 +82,7 @@ pub(crate) fn run(
         }
         Ok((target.restore(&vault, &options, progress).await?, None))
     };
-    let (restored, reached) = runtime::run_with(runtime::serving(options.limits.jobs), async {
+    let (restored, cluster) = runtime::run_with(runtime::serving(options.limits.jobs), async {
         match options.dry_run {
             true => work.await,
             false => found.around(Operation::Restore, shown, work).await,
@@ -106,11 +113,14 @@ pub(crate) fn run(
         "doubts": restored.doubts,
         "later": restored.later,
         "duration_ms": restored.duration_ms,
-        "cluster": reached.as_ref().map(|reached| json!({ "lsn": reached.lsn, "moment": reached.moment })),
+        "cluster": cluster.as_ref().map(Cluster::document),
     });
-    let recovered = reached.as_ref().map_or_else(String::new, told);
+    let recovered = cluster.as_ref().map_or_else(String::new, Cluster::text);
     let mut output = Output::done(recovered + &render(&restored), &document);
-    output.exit = exit(&restored);
+    output.exit = match &cluster {
+        Some(cluster) if !cluster.is_whole() => Exit::judge(exit(&restored) != Exit::Failed, false),
+        _ => exit(&restored),
+    };
     Ok(output)
 }
 
@@ -122,7 +132,7 @@ async fn extract(
     options: &RestoreOptions,
     arguments: &RestoreArguments,
     (edge, progress): (&Edge, Arc<dyn Progress>),
-) -> Result<(Restored, Option<Reached>), Failure> {
+) -> Result<(Restored, Option<Cluster>), Failure> {
     let ServerUrl::Postgres(target) = to else {
         let next = "name a PostgreSQL server with --to, or a folder with -o";
         return Err(usage(
@@ -143,21 +153,62 @@ async fn extract(
             next,
         )
     };
-    let folder = PrivateFolder::new(&place, "seawall-set-", "restore", None).map_err(failed)?;
-    let between = opener.vault_alone(&VaultUrl::parse(&folder.path().display().to_string())?).await?;
+    // A killed restore leaves it, and the next restore or proof removes it.
+    let folder = PrivateFolder::new(&place, SCRATCH, "restore", None).map_err(failed)?;
+    let between = opener.vault_with(&VaultUrl::parse(&folder.path().display().to_string())?, Access::Plain).await?;
     let world = World::real(edge.environment.clone());
     let ways = Ways { place: &place, between: &between };
     let done = restore_into(vault, target, options, ways, &world, progress).await;
     drop(between);
     folder.remove();
-    done.map(|Extracted { restored, reached }| (restored, Some(reached)))
+    done.map(|Extracted { restored, reached, is_doubtful, empty, left_out, not_isolated }| {
+        (restored, Some(Cluster { reached, is_doubtful, empty, left_out, not_isolated }))
+    })
 }
 
-/// Where the recovery of a cluster got to.
-fn told(reached: &Reached) -> String {
-    let lsn = reached.lsn.map_or_else(|| "an unknown position".to_owned(), |lsn| lsn.to_string());
-    let moment = reached.moment.map_or_else(String::new, |moment| format!(", last commit at {moment}"));
-    format!("the cluster was recovered to {lsn}{moment}\n")
+/// What the recovery of a cluster and the backup out of it came to.
+struct Cluster {
+    reached: Reached,
+    is_doubtful: bool,
+    empty: Vec<String>,
+    left_out: Vec<String>,
+    not_isolated: Option<&'static str>,
+}
+
+impl Cluster {
+    fn is_whole(&self) -> bool {
+        self.empty.is_empty() && self.left_out.is_empty()
+    }
+
+    fn document(&self) -> serde_json::Value {
+        json!({
+            "lsn": self.reached.lsn,
+            "moment": self.reached.moment,
+            "ends_before_target": self.is_doubtful,
+            "empty": self.empty,
+            "left_out": self.left_out,
+            "not_isolated": self.not_isolated,
+        })
+    }
+
+    fn text(&self) -> String {
+        let lsn = self.reached.lsn.map_or_else(|| "an unknown position".to_owned(), |lsn| lsn.to_string());
+        let moment = self.reached.moment.map_or_else(String::new, |moment| format!(", last commit at {moment}"));
+        let mut text = format!("the cluster was recovered to {lsn}{moment}\n");
+        if self.is_doubtful {
+            text.push_str("the vault has nothing from after that: what the server committed before the moment, and the vault never got, isn't known\n");
+        }
+        for table in &self.empty {
+            text.push_str(&format!("restored without rows, because no base has rows of unlogged tables: {table}\n"));
+        }
+        for what in &self.left_out {
+            text.push_str(&format!("left out: {what}\n"));
+        }
+        if let Some(why) = self.not_isolated {
+            text.push_str(&format!("the server that recovered wasn't kept apart: {why}\n"));
+        }
+        text
+    }
 }
 
 /// A plan that can't be carried out has failed, as the restore would; one that leaves something out hasn't.

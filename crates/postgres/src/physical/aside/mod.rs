@@ -31,6 +31,7 @@ pub(super) struct Prepared {
     folder: Folder,
     plan: Plan,
     log: Range,
+    is_doubtful: bool,
 }
 
 /// Chooses the base and the log that lead to a point, and makes a folder in `place`, which the server's user must be able to enter.
@@ -55,13 +56,21 @@ pub(super) async fn prepare(
     }
     let plan = plan(vault, &options(target, &folder, Vec::new(), limits), world).await?;
     let log = log::range(vault, &plan).await?;
-    Ok(Prepared { folder, plan, log })
+    let is_later = matches!(when, When::Moment(moment) if *moment > plan.choice.reach.until);
+    let is_doubtful = is_later && plan.target == Target::Latest;
+    Ok(Prepared { folder, plan, log, is_doubtful })
 }
 
 impl Prepared {
     /// The base.
     pub(super) fn manifest(&self) -> &BaseManifest {
         &self.plan.manifest
+    }
+
+    /// Whether a moment is asked for after which the vault has nothing: what was committed before it, and the vault never got, isn't
+    /// known.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.is_doubtful
     }
 
     /// How it is reached.
@@ -121,7 +130,7 @@ impl Prepared {
     }
 
     /// A new place in the folder for each tablespace.
-    fn moved(&self) -> Vec<(PathBuf, PathBuf)> {
+    pub(super) fn moved(&self) -> Vec<(PathBuf, PathBuf)> {
         let to = |oid: u32| self.folder.path().join(format!("tablespace-{oid}"));
         self.manifest().tablespaces.iter().map(|one| (PathBuf::from(&one.location), to(one.oid))).collect()
     }

@@ -3,10 +3,12 @@
 #![expect(clippy::disallowed_methods, reason = "this module reads what a server has written")]
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
 use seawall_host::{Apart, Folder};
 use seawall_vault::Environment;
+use tokio::time::Instant;
 
 use super::super::base::BaseManifest;
 use super::super::recover::{Reached, own_settings, sizes, until_recovered};
@@ -16,7 +18,7 @@ use crate::{Error, Limits};
 
 /// Nothing of the server is needed after a crash, and nothing of the source runs in it by itself: no library, no worker, no
 /// replication. What the source's server could do, this one can too: prepared transactions, origins, tablespaces in its folder.
-const SETTINGS: [&str; 27] = [
+const SETTINGS: [&str; 26] = [
     "fsync=off",
     "full_page_writes=off",
     "autovacuum=off",
@@ -43,7 +45,6 @@ const SETTINGS: [&str; 27] = [
     // Without queries in the meantime a server needs no setting as large as the source's.
     "hot_standby=off",
     "allow_in_place_tablespaces=on",
-    "max_connections=100",
     "max_prepared_transactions=200",
     "max_locks_per_transaction=256",
     "max_replication_slots=1000",
@@ -57,15 +58,31 @@ const SESSION: [(&str, &str); 4] = [
     ("local_preload_libraries", ""),
 ];
 
-/// What a server says that can't replay here, although its SQLSTATE is that of damage.
-const OF_THIS_HOST: [(&str, &str); 3] = [
+/// What a server says that can't replay here, although its SQLSTATE is that of damage: errors without one have it.
+const OF_THIS_HOST: [(&str, &str); 9] = [
     (
         "resource manager with ID",
         "an extension of the source must be loaded to replay its log, and no library of the source is loaded",
     ),
-    ("incompatible with server", "the programs of this host were built otherwise than the source's"),
-    ("not supported by build", "the programs of this host were built otherwise than the source's"),
+    ("incompatible with server", OTHER_PROGRAMS),
+    ("not supported by build", OTHER_PROGRAMS),
+    ("could not map anonymous shared memory", TOO_LITTLE),
+    ("could not create shared memory segment", TOO_LITTLE),
+    ("could not create semaphores", TOO_LITTLE),
+    ("could not create any", "no socket can be made in the scratch folder"),
+    ("no socket created", "no socket can be made in the scratch folder"),
+    // The command that copies the log ends so if a disk is full or can't be read.
+    ("could not restore file", "the log can't be read or written in the scratch folder"),
 ];
+
+const OTHER_PROGRAMS: &str = "the programs of this host were built otherwise than the source's";
+const TOO_LITTLE: &str = "this host has too little memory for it";
+
+/// How long to wait before looking again whether it has ended.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long it may take until a server that crashed has ended.
+const END: Duration = Duration::from_secs(5);
 
 /// What an error of a server says.
 pub(in super::super) enum Said {
@@ -102,6 +119,7 @@ impl Server {
         let without_triggers = (version >= 170_000).then_some("event_triggers=off");
         let origins = (version >= 180_000).then_some("max_active_replication_origins=1000");
         let later = without_triggers.into_iter().chain(origins).map(str::to_owned);
+        let later = later.chain([format!("max_connections={}", limits.jobs.saturating_add(50).min(10_000))]);
         let settings = own_settings(&data, &place).into_iter();
         let settings = settings.chain([format!("config_file={}", place.join("postgresql.conf").display())]);
         let settings = settings.chain(SETTINGS.map(str::to_owned)).chain(sizes(manifest)).chain(later);
@@ -138,9 +156,15 @@ impl Server {
         self.apart.folder().path().join("wal")
     }
 
-    /// Whether it ended because it crashed, and its last words.
-    pub(in super::super) fn crash(&mut self) -> Option<String> {
-        self.apart.ended()?;
+    /// Whether it ends because it crashed, and its last words. Its other processes may need a moment.
+    pub(in super::super) async fn crash(&mut self) -> Option<String> {
+        let deadline = Instant::now() + END;
+        while self.apart.ended().is_none() {
+            if Instant::now() > deadline {
+                return None;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
         let log = self.apart.folder().log();
         log.lines().rev().find(|line| is_crash(line)).map(|line| line.trim().to_owned())
     }
@@ -172,7 +196,7 @@ impl Server {
 fn not_here(code: &'static str, cause: &str) -> Failure {
     let next = match code {
         "postgres.proof-limit" => {
-            "give it longer with --proof-timeout, and a larger disk with --scratch or prove.scratch; look for a function of an index that doesn't end"
+            "look for a function of an index that doesn't end; give a proof longer with --proof-timeout, and name a larger disk with --scratch or prove.scratch"
         }
         _ => "do it on another host, or restore the cluster with -o and --start there",
     };
@@ -216,7 +240,12 @@ mod tests {
     fn what_a_host_lacks_is_no_fault_of_the_log() {
         for (said, is_here) in [
             ("XX000 FATAL:  resource manager with ID 129 not registered", true),
-            ("53200 FATAL:  could not map anonymous shared memory: Cannot allocate memory", true),
+            ("XX000 FATAL:  could not map anonymous shared memory: Cannot allocate memory", true),
+            (
+                "XX000 FATAL:  could not restore file \"000000010000000000000002\" from archive: child process exited with exit code 200",
+                true,
+            ),
+            ("53200 FATAL:  out of memory", true),
             ("53100 FATAL:  could not write to file: No space left on device", true),
             ("22023 FATAL:  \"min_wal_size\" must be at least twice \"wal_segment_size\"", true),
             ("00000 LOG:  startup process (PID 7) was terminated by signal 9: Killed", true),

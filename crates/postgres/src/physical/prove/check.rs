@@ -29,16 +29,19 @@ const OPEN: &str = "DELETE FROM pg_catalog.pg_db_role_setting; \
 
 /// The functions of indexes run as the owners of their tables, and none of these is a superuser or reaches files and programs.
 /// `{}` is our own role.
-const DEMOTE: &str = "UPDATE pg_catalog.pg_authid SET rolsuper = false, rolreplication = false WHERE rolname <> {}; \
+const DEMOTE: &str = "UPDATE pg_catalog.pg_authid SET rolsuper = false, rolreplication = false, rolcreaterole = false WHERE rolname <> {}; \
     DELETE FROM pg_catalog.pg_auth_members m USING pg_catalog.pg_authid r WHERE r.oid = m.roleid \
     AND r.rolname IN ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')";
 
 /// What runs outside the rules of SQL can't run: functions of libraries that aren't extensions of this host, built-in ones under
-/// other names and rights, and untrusted languages. The languages `internal` and C have the numbers 12 and 13.
+/// other names that not everybody may call, and languages other than PL/pgSQL. The languages `internal` and C have the numbers 12
+/// and 13.
 const DISARM: &str = "UPDATE pg_catalog.pg_proc SET probin = 'seawall-nothing' \
     WHERE prolang = 13 AND oid >= 16384 AND probin !~ '^[$]libdir/[A-Za-z0-9_.-]+$'; \
-    UPDATE pg_catalog.pg_proc SET prosrc = 'seawall_nothing' WHERE prolang = 12 AND oid >= 16384; \
-    UPDATE pg_catalog.pg_language SET lanplcallfoid = 0 WHERE NOT lanpltrusted AND lanplcallfoid <> 0";
+    UPDATE pg_catalog.pg_proc p SET prosrc = 'seawall_nothing' WHERE prolang = 12 AND oid >= 16384 \
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc b WHERE b.oid < 16384 AND b.prolang = 12 AND b.prosrc = p.prosrc AND b.proacl IS NULL); \
+    UPDATE pg_catalog.pg_language l SET lanplcallfoid = 0 WHERE lanplcallfoid <> 0 AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p \
+    WHERE p.oid = l.lanplcallfoid AND p.prosrc = 'plpgsql_call_handler' AND p.probin = '$libdir/plpgsql')";
 
 /// The databases that can be connected to. A limit below -1 says that a database is half dropped.
 const DATABASES: &str =
@@ -52,13 +55,18 @@ const TABLES: &str = "SELECT c.oid, n.nspname, c.relname FROM pg_catalog.pg_clas
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_am a ON a.oid = c.relam \
     WHERE c.relkind IN ('r', 'm', 't') AND a.amname = 'heap' AND c.relpersistence <> 't' ORDER BY c.relpages DESC";
 
-/// Indexes: with their access method, whether they order text otherwise here than where they were made, and whether functions of the
-/// source decide what is in them. The collation with the number 100 is that of the database, whose version is `{}`.
+/// Indexes: with their access method, whether they order text otherwise here than where they were made, whether an operator class of
+/// the source orders them, and whether functions of the source decide what is in them. The collation with the number 100 is that of
+/// the database, whose version is `{}`; `jsonb` (3802), rows and ranges are ordered by it too.
 const INDEXES: &str = "SELECT c.oid, n.nspname, c.relname, a.amname, \
     EXISTS (SELECT FROM pg_catalog.unnest(i.indcollation) k (oid) LEFT JOIN pg_catalog.pg_collation l ON l.oid = k.oid \
     WHERE CASE WHEN k.oid = 100 THEN {} ELSE l.oid IS NOT NULL AND l.collprovider <> 'd' \
-    AND l.collversion IS DISTINCT FROM pg_catalog.pg_collation_actual_version(l.oid) END), \
-    i.indexprs IS NOT NULL OR i.indpred IS NOT NULL OR EXISTS (SELECT FROM pg_catalog.unnest(i.indclass) o (oid) WHERE o.oid >= 16384) \
+    AND l.collversion IS DISTINCT FROM pg_catalog.pg_collation_actual_version(l.oid) END) \
+    OR ({} AND EXISTS (SELECT FROM pg_catalog.pg_attribute k JOIN pg_catalog.pg_type t ON t.oid = k.atttypid \
+    WHERE k.attrelid = c.oid AND (t.oid = 3802 OR t.typtype IN ('c', 'r', 'm')))), \
+    EXISTS (SELECT FROM pg_catalog.unnest(i.indclass) o (oid) WHERE o.oid >= 16384), \
+    EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 1259 AND d.objid = c.oid AND d.refobjid >= 16384 \
+    AND d.refclassid IN (1255, 1247, 2617)) \
     FROM pg_catalog.pg_class c \
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_am a ON a.oid = c.relam \
     JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid \
@@ -128,7 +136,7 @@ pub(super) async fn all(
     }
     if asked.is_err()
         && let Some(object) = crashed_at
-        && let Some(words) = server.crash()
+        && let Some(words) = server.crash().await
     {
         let cause = format!("the server crashed when this was checked: {words}");
         checked.fault(Fault { code: CODE.to_owned(), object, cause });
@@ -202,10 +210,12 @@ struct Question {
 /// What decides how an answer is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    /// What a session begins with.
+    Database,
     /// No function of the source has a part in it.
     Table,
     Index {
-        /// It orders text otherwise on this host.
+        /// It may be ordered otherwise here: by other text, or by an operator class of the source.
         is_ordered_otherwise: bool,
         /// Functions of the source decide what is in it.
         has_functions: bool,
@@ -217,7 +227,7 @@ impl Database {
         let all = || found.lock().unwrap_or_else(PoisonError::into_inner);
         let object = format!("database {}", self.name);
         let unchecked = |error: Error| {
-            let said = told(&error, true, Kind::Table).ok_or(error)?;
+            let said = told(&error, true, Kind::Database).ok_or(error)?;
             all().is_unchecked = true;
             all().add(said, object.clone());
             Ok::<_, Error>(())
@@ -315,7 +325,10 @@ impl Database {
                 }
             };
             otherwise += u64::from(row.flag(4));
-            let kind = Kind::Index { is_ordered_otherwise: row.flag(4), has_functions: row.flag(5) };
+            let kind = Kind::Index {
+                is_ordered_otherwise: row.flag(4) || row.flag(5),
+                has_functions: row.flag(5) || row.flag(6),
+            };
             // It returns nothing, or an error.
             let sql = format!("SELECT {schema}.{check}");
             questions.push_back(Question { object: self.shown(&row), oid: row.text(0).to_owned(), sql, kind });
@@ -363,7 +376,8 @@ fn judge(code: &str, cause: &str, is_there: bool, kind: Kind) -> Option<Said> {
         ("XX001" | "XX002", Kind::Index { is_ordered_otherwise: true, .. }) => {
             doubtful("it may only be ordered otherwise on this host")
         }
-        ("XX001" | "XX002", Kind::Index { has_functions: true, .. }) => {
+        // Its order is that of the values that it holds. Whether these belong to the rows, only its functions say.
+        ("XX001", Kind::Index { has_functions: true, .. }) => {
             doubtful("its functions may only give another value here than when its rows were written")
         }
         ("XX001" | "XX002", _) => wrong(),
@@ -390,7 +404,10 @@ mod tests {
         for (code, cause, is_there, kind, expected) in [
             ("XX002", "order", true, plain, Some(true)),
             ("XX002", "order", true, index(true, false), Some(false)),
-            ("XX002", "order", true, index(false, true), Some(false)),
+            ("XX002", "order", true, index(false, true), Some(true)),
+            ("XX001", tuple, true, index(false, true), Some(false)),
+            ("XX000", "database locale is incompatible with operating system", true, Kind::Database, Some(false)),
+            ("XX001", page, true, Kind::Database, Some(true)),
             ("XX001", page, true, index(true, true), Some(true)),
             ("XX001", tuple, true, plain, Some(true)),
             ("XX001", tuple, true, index(true, false), Some(false)),
