@@ -136,7 +136,6 @@ pub async fn back_up_on(
     let has_configuration = walk::walk(&mut session, &versioned, previous, &mut run).await?;
     run.control(&mut session, facts.system).await?;
     let stopped = facts::end(&mut session, &server).await?;
-    let ended = world.clock.now();
     let version = session.version;
     session.close().await;
     refuse_demoted(vault, &server, followed, (stopped.parsed.timeline, stopped.stop)).await?;
@@ -152,7 +151,7 @@ pub async fn back_up_on(
         tool: concat!("seawall ", env!("CARGO_PKG_VERSION")).to_owned(),
         version,
         began,
-        ended,
+        ended: stopped.ended,
         timeline: stopped.parsed.timeline,
         start: stopped.parsed.start,
         stop: stopped.stop,
