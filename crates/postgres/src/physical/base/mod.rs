@@ -218,17 +218,16 @@ async fn refuse_demoted(
     Err(LogError::Demoted { server: server.to_owned(), cause }.into())
 }
 
-/// Lets a base count, after a last look whether all that it refers to is there: something may have deleted packs since
-/// they were found.
+/// Lets a base count, after a last look whether all that it needs is there. A base takes hours, and meanwhile something may have
+/// deleted packs, or set the vault back.
 async fn commit(vault: &Vault, system: u64, manifest: &BaseManifest) -> Result<(), Error> {
     let key = layout::manifest(system, manifest.id)?;
-    let gone = store::missing(vault, system, store::others(manifest).collect()).await?;
-    if let Some((id, pack)) = gone.first() {
+    if let Some(gone) = store::lacking(vault, system, manifest).await? {
         return Err(Error::Refused {
             code: "postgres.base-gone",
-            object: vault.object(&layout::pack(system, *id, *pack)?),
-            cause: "it was deleted, or changed, while a base was made that refers to it".to_owned(),
-            next: "start the backup again: it sends what the pack held; find out what deletes objects of the vault"
+            object: vault.object(&gone),
+            cause: "it was deleted, or changed, while a base was made that needs it".to_owned(),
+            next: "start the backup again: it sends what the object held; find out what deletes objects of the vault"
                 .to_owned(),
         });
     }
@@ -452,7 +451,40 @@ async fn done(
 
 #[cfg(test)]
 mod tests {
+    use seawall_vault::memory::MemoryStore;
+    use seawall_vault::{ObjectKey, Policy};
+
+    use super::manifest::tests::sample;
     use super::*;
+
+    #[tokio::test]
+    async fn a_base_counts_only_if_all_that_it_needs_is_there() {
+        let manifest = sample(100, 1, 2);
+        let key = layout::manifest(7, manifest.id).expect("a key");
+        let needed = store::needed(7, &manifest).expect("keys");
+        assert_eq!(needed.len(), 4, "two packs of its own, one of the base before, and its index: {needed:?}");
+        let put = async |vault: &Vault, key: &ObjectKey, bytes: u64| {
+            let content = vec![0; usize::try_from(bytes).expect("small")];
+            vault.put(key, content.into(), None).await.expect("written");
+        };
+        for gone in needed.keys() {
+            for cut in [false, true] {
+                let vault = Vault::new(Arc::new(MemoryStore::new()), Policy::default());
+                for (key, bytes) in &needed {
+                    match key == gone {
+                        true if cut => put(&vault, key, bytes - 1).await,
+                        true => {}
+                        false => put(&vault, key, *bytes).await,
+                    }
+                }
+                let refused = commit(&vault, 7, &manifest).await.expect_err("it can't be restored");
+                assert!(matches!(&refused, Error::Refused { code: "postgres.base-gone", .. }), "{refused:?}");
+                assert!(vault.head(&key).await.expect("asked").is_none());
+                put(&vault, gone, needed[gone]).await;
+                commit(&vault, 7, &manifest).await.expect("now it is whole");
+            }
+        }
+    }
 
     #[test]
     fn configurations_elsewhere_are_noted() {
