@@ -83,21 +83,31 @@ pub async fn back_up(
     world: &World,
     progress: Arc<dyn Progress>,
 ) -> Result<Made, Error> {
-    back_up_on(None, target, vault, limits, world, progress).await
+    back_up_with(Options::default(), target, vault, limits, world, progress).await
 }
 
-/// The same of a server on this timeline, although the vault has a later one: that is a branch which isn't followed.
+/// How a base is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The server's timeline, if it is made although the vault has a later one: that is a branch which isn't followed.
+    pub followed: Option<TimelineId>,
+    /// Whether everything is sent, and nothing of earlier bases is referred to.
+    pub full: bool,
+}
+
+/// The same, with options.
 ///
 /// # Errors
 /// As [`back_up`].
-pub async fn back_up_on(
-    followed: Option<TimelineId>,
+pub async fn back_up_with(
+    options: Options,
     target: &Target,
     vault: &Vault,
     limits: &Limits,
     world: &World,
     progress: Arc<dyn Progress>,
 ) -> Result<Made, Error> {
+    let Options { followed, full } = options;
     let (began, clock) = (world.clock.now(), Instant::now());
     let budget = Budget::new(limits.memory, limits.jobs)?;
     let target = named(target);
@@ -111,7 +121,7 @@ pub async fn back_up_on(
         refuse_demoted(vault, &server, followed, (timeline, at)).await?;
     }
     let readers = Readers::open(&target, limits.jobs, &mut session).await?;
-    let previous = Previous::find(vault, facts.system).await?;
+    let previous = if full { None } else { Previous::find(vault, facts.system).await? };
     let id = SetId::new(began, world.nonce);
     let start = facts::begin(&mut session, &format!("seawall {id}")).await?;
     let rules = Rules {
