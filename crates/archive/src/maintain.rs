@@ -22,6 +22,9 @@ const AT_ONCE: usize = 1000;
 /// snapshot for so long.
 const LEFT_OVER: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How long to wait where what is due by this host's clock isn't due by the store's.
+const LOOK_AGAIN: Duration = Duration::from_secs(3600);
+
 /// What maintenance did, and when more is due.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MaintenancePass {
@@ -33,6 +36,17 @@ pub struct MaintenancePass {
     pub sealed: usize,
     /// The store's refusal, if the credentials may not delete. What was to be deleted stays.
     pub denied: Option<seawall_vault::Error>,
+}
+
+impl MaintenancePass {
+    /// The same, with the next pass behind `now`, the present of this host. Retention counts ages up to the newest object of the
+    /// vault. So while nothing is written, a pass doesn't do what is due by this host's clock, and the next one mustn't follow it
+    /// without a pause.
+    #[must_use]
+    pub fn later_than(self, now: Moment) -> Self {
+        let next = self.next.map(|next| if next > now { next } else { now.after(LOOK_AGAIN) });
+        Self { next, ..self }
+    }
 }
 
 /// The objects of one set, as they are listed.
@@ -70,6 +84,7 @@ pub async fn maintain(
             cause: format!("{}: {}", finding.code, finding.cause),
         });
     }
+    let here = now;
     let now = catalog.newest_written().map_or(now, |written| now.min(written));
     let listed = list(vault).await?;
     let done = Maintained { dry_run, ..Maintained::default() };
@@ -99,12 +114,12 @@ pub async fn maintain(
         upkeep.done.retired.push(RemovedObject { object, reason });
     }
     if retired.is_empty() || dry_run {
-        return Ok(upkeep);
+        return Ok(upkeep.later_than(here));
     }
     catalog.add(Record::Retirement(Retirement { at: now, nonce, retired })).await?;
     let over = now.after(policy.grace);
     upkeep.next = Some(upkeep.next.map_or(over, |next| next.min(over)));
-    Ok(upkeep)
+    Ok(upkeep.later_than(here))
 }
 
 /// The sets that the policy doesn't keep.

@@ -181,33 +181,45 @@ impl Contents {
         self.timelines.keys().next_back().copied()
     }
 
+    /// The position up to which retention deleted log of a timeline, or of those that it came from.
+    pub fn trimmed(&self, timeline: TimelineId) -> Option<Lsn> {
+        let own = |timeline: TimelineId| self.timelines.get(&timeline).and_then(|held| held.trimmed);
+        let history = self.history(timeline);
+        let ancestors = history.iter().flat_map(|history| &history.ancestors);
+        // What a timeline has behind the position where it was left is no part of the later one.
+        let before = ancestors.filter_map(|ancestor| Some(own(ancestor.timeline)?.min(ancestor.switch)));
+        before.chain(own(timeline)).max()
+    }
+
     /// What is missing: between parts of a timeline, between a timeline and the one that it came from, and what was recorded as lost
     /// and didn't come since. What is before everything that is there isn't missing, nor is what retention deleted.
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = Vec::new();
         for (timeline, held) in &self.timelines {
-            gaps.extend(held.gaps().map(|Span { start, end }| Gap { timeline: *timeline, start, end, cause: None }));
-            gaps.extend(self.gap_before(*timeline, held));
+            let within = held.gaps().map(|Span { start, end }| Gap { timeline: *timeline, start, end, cause: None });
+            let found = within.chain(self.gap_before(*timeline, held));
+            // Each with the timeline on which the log goes on.
+            gaps.extend(found.map(|gap| (*timeline, gap)));
         }
         for hole in &self.holes {
-            let is_its = |gap: &&mut Gap| {
+            let is_its = |(_, gap): &&mut (TimelineId, Gap)| {
                 let overlaps = hole.start < gap.end && gap.start < hole.end;
                 hole.start == gap.start || (hole.timeline == gap.timeline && overlaps)
             };
             let mut its = gaps.iter_mut().filter(is_its).peekable();
             if its.peek().is_some() {
-                its.for_each(|gap| gap.cause = Some(hole.cause.clone()));
+                its.for_each(|(_, gap)| gap.cause = Some(hole.cause.clone()));
                 continue;
             }
             let all = || self.timelines.values().flat_map(|held| &held.spans);
             let is_filled = all().any(|span| span.start <= hole.start && hole.end <= span.end);
             if !is_filled && all().any(|span| span.end <= hole.start) {
                 let Hole { timeline, start, end, .. } = *hole;
-                gaps.push(Gap { timeline, start, end, cause: Some(hole.cause.clone()) });
+                gaps.push((timeline, Gap { timeline, start, end, cause: Some(hole.cause.clone()) }));
             }
         }
-        let trimmed = self.timelines.values().filter_map(|held| held.trimmed).max();
-        gaps.retain(|gap| trimmed.is_none_or(|trimmed| gap.end > trimmed));
+        let remains = |(on, gap): &(TimelineId, Gap)| self.trimmed(*on).is_none_or(|trimmed| gap.end > trimmed);
+        let mut gaps: Vec<Gap> = gaps.into_iter().filter(remains).map(|(_, gap)| gap).collect();
         gaps.sort_by_key(|gap| (gap.timeline, gap.start, gap.end));
         gaps
     }
@@ -373,6 +385,40 @@ mod tests {
                 holes: Vec::new(),
             };
             assert_eq!(contents.gaps().len(), expected);
+        }
+    }
+
+    #[test]
+    fn what_retention_deleted_of_one_timeline_hides_nothing_of_another() {
+        // Timeline 2 left 1 within segment 4. Timeline 3 left 1 within segment 2.
+        let history = |number: u32, switch: u64| {
+            let text = format!("1\t0/{switch:X}\tpromoted\n");
+            (id(number), History::parse(id(number), text.as_bytes()).expect("a history"))
+        };
+        let first = held(&[segment(1, 1), segment(1, 2), segment(1, 3), segment(1, 4)]);
+        let second = held(&[segment(2, 4), segment(2, 6)]);
+        for (trimmed, expected) in [
+            ([0, 0, 0], 1),
+            // The old timeline went on, and its log was deleted.
+            ([9 * SIZE, 0, 0], 1),
+            ([0, 0, 9 * SIZE], 1),
+            ([0, 6 * SIZE, 0], 0),
+            ([0, 6 * SIZE - 1, 0], 1),
+        ] {
+            let with = |held: &Held, nth: usize| {
+                let trimmed = Some(Lsn::new(trimmed[nth])).filter(|_| trimmed[nth] > 0);
+                Held { trimmed, ..held.clone() }
+            };
+            let third = held(&[segment(3, 2)]);
+            let contents = Contents {
+                cluster: Cluster { system: SystemId::new(7), segment_size: size() },
+                timelines: [(id(1), with(&first, 0)), (id(2), with(&second, 1)), (id(3), with(&third, 2))].into(),
+                histories: [history(2, 4 * SIZE + 0x150), history(3, 2 * SIZE + 0x150)].into(),
+                holes: Vec::new(),
+            };
+            let gaps: Vec<(u32, u64)> =
+                contents.gaps().iter().map(|gap| (gap.timeline.number(), gap.start.byte() / SIZE)).collect();
+            assert_eq!(gaps, vec![(2, 5); expected], "{trimmed:?}");
         }
     }
 

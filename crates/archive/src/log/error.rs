@@ -76,6 +76,16 @@ pub enum LogError {
         /// Where the log goes on.
         later: Lsn,
     },
+    /// The file, or its end, is missing, although the log had it when the restore was made. Nothing later is there.
+    #[error("{vault}: {file} isn't all there, and the log went to {until} when the restore was made")]
+    Shortened {
+        /// The vault.
+        vault: String,
+        /// The name that was asked for.
+        file: String,
+        /// Where the log ended.
+        until: Lsn,
+    },
     /// A history file is missing although the log of its timeline, or of a later one, is there.
     #[error("{vault}: {timeline}.history is missing, and {later} is there")]
     NoHistory {
@@ -203,6 +213,13 @@ impl From<LogError> for Failure {
                 vault,
                 format!("{file} is missing, and the log goes on at {later}"),
                 "recover to a moment before the hole, or from a base after it",
+            ),
+            LogError::Shortened { vault, file, until } => (
+                Kind::Refused,
+                "log.shortened",
+                vault,
+                format!("{file} isn't all there, and the log went to {until} when the restore was made"),
+                "find out what deletes objects of the vault, and bring them back; or restore again, up to where the log ends now",
             ),
             LogError::NoHistory { vault, timeline, later } => (
                 Kind::Corrupt,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::TryStreamExt as _;
 use seawall_vault::ObjectKey;
 
-use super::line::{Answer, Place, answer, place};
+use super::line::{Answer, Place, answer, is_needed, place};
 use super::object::{CopyError, Piece};
 use super::{History, Line, Log, LogError, LogFile, LogObject, Lsn, PieceKind, SegmentName, TimelineId, history, name};
 
@@ -84,7 +84,8 @@ impl Log {
     /// part of it, and a gap there stops nothing.
     ///
     /// # Errors
-    /// As [`Log::fetch`]. A segment that begins at `until` or later is absent.
+    /// As [`Log::fetch`]. A segment that begins at `until` or later is absent. What the recovery needs before `until` was there when
+    /// that was decided, so it isn't absent: [`LogError::Shortened`].
     pub async fn fetch_until(&self, file: LogFile, line: Line, until: Option<Lsn>) -> Result<Fetched, LogError> {
         let content = match file {
             LogFile::Segment(name) => return self.segment(name, line, until).await,
@@ -179,24 +180,26 @@ impl Log {
         if let Some(until) = until.filter(|until| start >= *until) {
             return Err(self.absent(file, &format!("the restore was made of the log up to {until}")));
         }
-        let until = until.filter(|until| *until < end);
         let history = match line {
             Line::Latest => self.newest(segment.timeline).await?,
             Line::Of(timeline) => self.history(timeline).await?.ok_or_else(|| self.no_history(timeline))?,
         };
         let place = place(&history, segment.timeline, start, end);
-        let Some(found) = self.at(segment, start, until).await? else {
-            return self.missing(segment, (start, end), &history, place).await;
+        let needs_from = |from: Lsn| until.filter(|until| is_needed(&history, segment.timeline, (from, end), *until));
+        let within = until.filter(|until| *until < end);
+        let Some(found) = self.at(segment, start, within).await? else {
+            return self.missing(segment, (start, end), &history, place, needs_from(start)).await;
         };
         let needed = match place {
             Place::Until(switch) => switch.byte() - start.byte(),
             _ => u64::from(size.bytes()),
         };
-        let needed = until.map_or(needed, |until| needed.min(until.byte() - start.byte()));
+        let needed = within.map_or(needed, |until| needed.min(until.byte() - start.byte()));
         // PostgreSQL takes the zeros for the end of the log: they must not stand for a hole.
         let found = match found {
             Content::Assembled(_, reached) if (reached as u64) < needed => {
-                match self.missing(segment, (start, end), &history, place).await {
+                let needs = needs_from(start.after(reached as u64).unwrap_or(end));
+                match self.missing(segment, (start, end), &history, place, needs).await {
                     Err(LogError::Absent { .. }) => found,
                     decided => return decided,
                 }
@@ -207,7 +210,7 @@ impl Log {
         let off = |cause: String| Err(LogError::OffLine { file: file.to_string(), cause });
         let (own, target) = (segment.timeline.number(), history.timeline.number());
         match answer(place, matches!(line, Line::Of(_)), goes_on) {
-            Answer::Give if until.is_none() => Ok(Fetched(found)),
+            Answer::Give if within.is_none() => Ok(Fetched(found)),
             Answer::Give | Answer::GiveUntil(_) => Ok(Fetched(cut(found, needed))),
             Answer::Absent(switch) => {
                 Err(self.absent(file, &format!("timeline {target} left timeline {own} at {switch}")))
@@ -385,13 +388,14 @@ impl Log {
         Ok(entries.try_next().await?.is_some_and(|entry| entry.key == key))
     }
 
-    /// Why there is no such segment: the end of the log, or a hole.
+    /// Why there is no such segment: the end of the log, a hole, or a loss since it was known that the log goes to `needed`.
     async fn missing(
         &self,
         segment: SegmentName,
         (start, end): (Lsn, Lsn),
         history: &History,
         place: Place,
+        needed: Option<Lsn>,
     ) -> Result<Fetched, LogError> {
         let file = LogFile::Segment(segment);
         let own = segment.timeline;
@@ -412,10 +416,13 @@ impl Log {
             later = self.first_after(child, start).await?;
             timeline = child;
         }
-        match later {
-            None => Err(self.absent(file, "it is the end of the log")),
+        match (later, needed) {
+            (None, None) => Err(self.absent(file, "it is the end of the log")),
+            (None, Some(until)) => {
+                Err(LogError::Shortened { vault: self.vault.url().to_owned(), file: file.to_string(), until })
+            }
             // The segment may have been stored between the two questions.
-            Some(later) => match self.at(segment, start, None).await? {
+            (Some(later), _) => match self.at(segment, start, None).await? {
                 Some(found @ Content::Piece(..)) if place == Place::Within => Ok(Fetched(found)),
                 _ => Err(LogError::Hole { vault: self.vault.url().to_owned(), file: file.to_string(), later }),
             },

@@ -63,6 +63,14 @@ impl History {
         self.ancestors.iter().find(|ancestor| ancestor.timeline == timeline).map(|ancestor| ancestor.switch)
     }
 
+    /// Where `timeline` left the one before it; `None` for a timeline that isn't on the way to this one.
+    pub fn begin_of(&self, timeline: TimelineId) -> Option<Lsn> {
+        let at = self.ancestors.iter().position(|ancestor| ancestor.timeline == timeline);
+        let at = at.or_else(|| (timeline == self.timeline).then_some(self.ancestors.len()))?;
+        let before = at.checked_sub(1).and_then(|before| self.ancestors.get(before));
+        Some(before.map_or(Lsn::default(), |before| before.switch))
+    }
+
     /// Whether this is its own timeline or one that it came from.
     pub fn includes(&self, timeline: TimelineId) -> bool {
         timeline == self.timeline || self.switch_of(timeline).is_some()

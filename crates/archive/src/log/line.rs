@@ -38,6 +38,13 @@ pub(super) fn place(history: &History, timeline: TimelineId, start: Lsn, end: Ls
     }
 }
 
+/// Whether a recovery of the timeline of `history` up to `until` needs something of `timeline` between `start` and `end`.
+pub(super) fn is_needed(history: &History, timeline: TimelineId, (start, end): (Lsn, Lsn), until: Lsn) -> bool {
+    let Some(begin) = history.begin_of(timeline) else { return false };
+    let left = history.switch_of(timeline).unwrap_or(until);
+    begin.max(start) < end.min(until).min(left)
+}
+
 /// What is done with a request for a segment that the vault has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -97,6 +104,23 @@ mod tests {
             let found = place(&history, id(timeline), start, end);
             assert_eq!(found, expected, "{timeline} {segment}");
             assert_eq!(answer(found, named, goes_on), answered, "{timeline} {segment} {named} {goes_on}");
+        }
+        // Timeline 1 is needed up to the switch, 3 from there on, and neither of them behind the end of the restore.
+        for (timeline, from, to, until, expected) in [
+            (1, 0x400_0000, 0x500_0000, 0x700_0100, true),
+            (1, 0x500_0000, 0x600_0000, 0x700_0100, true),
+            (1, 0x500_0150, 0x600_0000, 0x700_0100, false),
+            (1, 0x600_0000, 0x700_0000, 0x700_0100, false),
+            (1, 0x400_0000, 0x500_0000, 0x400_0000, false),
+            (3, 0x400_0000, 0x500_0000, 0x700_0100, false),
+            (3, 0x500_0000, 0x600_0000, 0x700_0100, true),
+            (3, 0x500_0000, 0x600_0000, 0x500_0150, false),
+            (3, 0x700_0000, 0x800_0000, 0x700_0100, true),
+            (3, 0x700_0100, 0x800_0000, 0x700_0100, false),
+            (2, 0x500_0000, 0x600_0000, 0x700_0100, false),
+        ] {
+            let found = is_needed(&history, id(timeline), (at(from), at(to)), at(until));
+            assert_eq!(found, expected, "{timeline} from {from:X} to {to:X} until {until:X}");
         }
         // At the border of a segment nothing is cut.
         let border = History::parse(id(2), b"1\t0/5000000\tx\n").expect("a history");

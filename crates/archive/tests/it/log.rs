@@ -308,6 +308,60 @@ async fn a_restore_that_knows_of_a_gap_ends_there() {
 }
 
 #[tokio::test]
+async fn what_a_restore_needs_and_what_is_gone_since_is_no_end() {
+    let store = MemoryStore::new();
+    let log = log(&store).await;
+    put(&log, 1, 1).await;
+    promote(&log, 2, "1\t0/200200\tpromoted\n").await;
+    put(&log, 2, 2).await;
+    put(&log, 2, 3).await;
+    log.put_range(id(2), at(4, 0), bytes(2, 4)[..5000].to_vec().into()).await.expect("stored");
+    log.put_range(id(2), at(4, 5000), bytes(2, 4)[5000..9000].to_vec().into()).await.expect("stored");
+    let until = log.contents().await.expect("listed").reach(id(2), at(1, 0));
+    assert_eq!(until, Some(at(4, 9000)));
+    let get = async |timeline: u32, number: u64, until: Option<Lsn>| {
+        let file = LogFile::Segment(name(timeline, number));
+        let mut bytes = Vec::new();
+        log.fetch_until(file, Line::Of(id(2)), until).await?.write_to(&mut bytes, Path::new("memory"))?;
+        Ok::<_, LogError>(bytes)
+    };
+    let there = get(2, 4, until).await.expect("there");
+    assert!(there[..9000] == bytes(2, 4)[..9000] && there[9000..].iter().all(|byte| *byte == 0));
+    assert_eq!(code(get(1, 2, until).await), "log.absent", "the next timeline has all of it");
+    // The vault is set back: first the last bytes are gone, then one segment after another.
+    let gone = async |name: &str| vault(&store).delete(&[key(name)]).await.expect("deleted");
+    gone("00000002/0000000000401388-0000000000402328.zst").await;
+    assert_eq!(code(get(2, 4, until).await), "log.shortened");
+    assert!(get(2, 4, None).await.is_ok(), "without a restore that knows better, the log ends there");
+    assert!(get(2, 4, Some(at(4, 5000))).await.is_ok());
+    gone("00000002/0000000000400000-0000000000401388.zst").await;
+    for (timeline, number, until, expected) in [
+        (2, 4, until, "log.shortened"),
+        (2, 4, None, "log.absent"),
+        (2, 4, Some(at(4, 0)), "log.absent"),
+        (2, 5, until, "log.absent"),
+        (1, 4, until, "log.absent"),
+    ] {
+        assert_eq!(code(get(timeline, number, until).await), expected, "{timeline} {number} {until:?}");
+    }
+    gone("00000002/000000020000000000000003.zst").await;
+    gone("00000002/000000020000000000000002.zst").await;
+    for (timeline, until, expected) in [
+        (2, until, "log.shortened"),
+        (1, until, "log.shortened"),
+        // The restore ends where timeline 2 begins, and needs nothing of it.
+        (2, Some(at(2, 0x200)), "log.absent"),
+        (1, Some(at(2, 0x200)), "log.shortened"),
+        (1, None, "log.absent"),
+    ] {
+        assert_eq!(code(get(timeline, 2, until).await), expected, "{timeline} {until:?}");
+    }
+    // The old timeline has the segment in which it was left.
+    put(&log, 1, 2).await;
+    assert!(get(1, 2, until).await.is_ok());
+}
+
+#[tokio::test]
 async fn ranges_that_do_not_fit_are_refused() {
     let store = MemoryStore::new();
     let log = log(&store).await;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use seawall_archive::{Catalog, Codec, MaintenancePass, RetentionPolicy, maintain, pin, pins, timeline, verify};
 use seawall_core::{Failure, Moment, NoProgress, Thinning, When};
 use seawall_vault::memory::MemoryStore;
-use seawall_vault::{ObjectKey, Vault};
+use seawall_vault::{ObjectKey, Scheme, Vault};
 
-use crate::support::{id, objects, put, read, tables, vault, write};
+use crate::support::{Still, id, objects, put, read, tables, vault, write};
 
 const DAY: i64 = 86_400;
 
@@ -179,4 +179,21 @@ async fn what_an_interrupted_backup_left_goes_a_week_later() {
     // Nobody believes in a present that is later than what the store says of its newest link.
     maintain(&vault, &policy(), now, 1, false).await.expect("done");
     assert!(objects(&store).await.contains_key(&orphan("00000000.zst")));
+}
+
+#[tokio::test]
+async fn while_nothing_is_written_the_next_pass_is_in_the_future() {
+    // The store's clock stands still at the newest object, and this host's goes on.
+    let store = MemoryStore::with(Scheme::File, Arc::new(Still(5 * DAY * 1000)));
+    let vault = vault(&store);
+    for day in 1..=5 {
+        write(&vault, id(day * DAY), Codec::default(), &tables(day as u64)).await.expect("written");
+    }
+    let now = 5 * DAY;
+    assert_eq!(upkeep(&vault, now).await.next, Some(at(now + 3600)));
+    for host in [now + 3599, now + 3600, now + 3601, now + 90 * DAY] {
+        let pass = upkeep(&vault, host).await;
+        assert_eq!(pass.done.removed, Vec::new(), "by the store's clock the grace isn't over");
+        assert!(pass.next.is_some_and(|next| next > at(host)), "{host}: {:?}", pass.next);
+    }
 }

@@ -301,7 +301,7 @@ impl Continuous {
 
     /// Retention; returns when there is more to do. What fails is told, and waits for the next time.
     async fn clean(&self) -> Option<Moment> {
-        let pass = match self.kept.upkeep(false).await {
+        let pass = match self.kept.watched_upkeep().await {
             Ok(pass) => pass,
             Err(error) => {
                 let failure = Failure::from(error);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use seawall_archive::SetId;
-use seawall_archive::log::{Contents, Line, Log, LogError, LogFile, LogObject, Lsn, SegmentName};
+use seawall_archive::log::{Contents, Line, Log, LogError, LogFile, LogObject, Lsn, SegmentName, TimelineId};
 use seawall_core::{Failure, Finding, Hole, LevelSummary, Moment, Point, Progress, Span, Timeline, Verification};
 use seawall_vault::Vault;
 
@@ -64,8 +64,7 @@ async fn all_of(vault: &Vault) -> Result<All, Error> {
 /// When the vault can't be listed, or the log's own documents can't be read.
 pub async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
     let All { held, unread, log } = all_of(vault).await?;
-    let trimmed = log.as_ref().and_then(trimmed);
-    let (spans, holes, mut doubts) = join(&held, trimmed);
+    let (spans, holes, mut doubts) = join(&held, |timeline| trimmed(log.as_ref(), timeline));
     doubts.extend(unread.iter().map(|(object, error)| format!("{object} can't be read: {error}")));
     let mut levels = Vec::new();
     if !held.is_empty() {
@@ -130,13 +129,14 @@ fn bytes_of_bases(held: &[Held]) -> u64 {
     held.iter().map(|held| held.manifest.totals.stored + parts(&held.manifest)).sum()
 }
 
-/// The position before which retention deleted log.
-fn trimmed(log: &Contents) -> Option<Lsn> {
-    log.timelines.values().filter_map(|held| held.trimmed).max()
+/// The position before which retention deleted log of a line.
+fn trimmed(log: Option<&Contents>, timeline: u32) -> Option<Lsn> {
+    log.zip(TimelineId::new(timeline)).and_then(|(log, timeline)| log.trimmed(timeline))
 }
 
-/// Spans, the holes between them, and what can't be restored. What retention deleted is no hole. Pure.
-fn join(held: &[Held], trimmed: Option<Lsn>) -> (Vec<Span>, Vec<Hole>, Vec<String>) {
+/// Spans, the holes between them, and what can't be restored. What retention deleted is no hole: `trimmed` says how far it deleted
+/// a timeline. Pure.
+fn join(held: &[Held], trimmed: impl Fn(u32) -> Option<Lsn>) -> (Vec<Span>, Vec<Hole>, Vec<String>) {
     let (mut spans, mut holes, mut doubts): (Vec<(Span, Reach)>, Vec<Hole>, Vec<String>) = Default::default();
     for Held { manifest, reach } in held {
         let Some(reach) = *reach else {
@@ -156,7 +156,7 @@ fn join(held: &[Held], trimmed: Option<Lsn>) -> (Vec<Span>, Vec<Hole>, Vec<Strin
             }
             last => {
                 if let Some((span, its)) = last
-                    && trimmed.is_none_or(|trimmed| its.lsn >= trimmed)
+                    && trimmed(its.timeline).is_none_or(|trimmed| its.lsn >= trimmed)
                 {
                     let reason = format!(
                         "the log goes to {} without a hole, and on with the base {}",
@@ -223,7 +223,7 @@ pub async fn verify(vault: &Vault, now: Moment, progress: Arc<dyn Progress>) -> 
     }
     progress.finish();
     verify_log(vault, &mut verification, &progress).await?;
-    let (spans, _, doubts) = join(&held, log.as_ref().and_then(trimmed));
+    let (spans, _, doubts) = join(&held, |timeline| trimmed(log.as_ref(), timeline));
     verification.doubts = doubts;
     // A damaged segment may be anywhere: then only what is sound as a whole is told to be.
     let newest_is_sound =
@@ -358,7 +358,7 @@ mod tests {
             held(400, 4000, Some((5000, 500))),
             held(600, 6000, None),
         ];
-        let (spans, holes, doubts) = join(&all, None);
+        let (spans, holes, doubts) = join(&all, |_| None);
         let told: Vec<(String, String, u64)> =
             spans.iter().map(|span| (span.from.position.clone(), span.to.position.clone(), span.points)).collect();
         let id = |nth: usize| all[nth].manifest.id.to_string();
@@ -366,10 +366,11 @@ mod tests {
         assert_eq!((holes.len(), &holes[0].to.position), (1, &id(2)));
         assert!(doubts.len() == 1 && doubts[0].contains(&id(3)), "{doubts:?}");
         assert_eq!(objects(&all[0].manifest).count(), 4);
-        assert_eq!(join(&[], None), (Vec::new(), Vec::new(), Vec::new()));
+        assert_eq!(join(&[], |_| None), (Vec::new(), Vec::new(), Vec::new()));
         // What retention deleted is told by what is left.
-        for (trimmed, expected) in [(3000, 1), (3001, 0)] {
-            assert_eq!(join(&all, Some(Lsn::new(trimmed))).1.len(), expected, "{trimmed}");
+        for (on, trimmed, expected) in [(1, 3000, 1), (1, 3001, 0), (2, 9000, 1)] {
+            let trimmed_of = |timeline: u32| (timeline == on).then_some(Lsn::new(trimmed));
+            assert_eq!(join(&all, trimmed_of).1.len(), expected, "{on} {trimmed}");
         }
     }
 }

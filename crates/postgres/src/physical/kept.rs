@@ -1,6 +1,7 @@
 //! What a vault keeps of a PostgreSQL cluster, its files and its log, as an engine: every operation that needs no server.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_archive::log::is_of_log;
@@ -12,9 +13,13 @@ use seawall_core::{
 use seawall_vault::{ObjectKey, Vault};
 
 use super::base::{self, in_bases};
+use super::clock::Watched;
 use super::prove::ClusterProver;
 use super::{history, maintain};
 use crate::Error;
+
+/// How long retention waits before it looks at the clock again.
+const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 
 /// Whether an object belongs to a cluster whose vault this is.
 pub fn is_name(key: &ObjectKey) -> bool {
@@ -31,6 +36,7 @@ pub(super) struct Kept {
     vault: Vault,
     policy: Option<RetentionPolicy>,
     clock: Arc<dyn Clock>,
+    watched: Mutex<Watched>,
     prover: ClusterProver,
 }
 
@@ -42,7 +48,8 @@ impl Kept {
         clock: Arc<dyn Clock>,
         prover: ClusterProver,
     ) -> Self {
-        Self { vault, policy, clock, prover }
+        let watched = Mutex::new(Watched::new(clock.now(), clock.steady()));
+        Self { vault, policy, clock, watched, prover }
     }
 
     /// What proves it.
@@ -55,8 +62,22 @@ impl Kept {
         &self.vault
     }
 
+    /// What a process does by itself: [`Kept::upkeep`], but for a clock that was just set ahead. Then it looks again later.
+    pub(super) async fn watched_upkeep(&self) -> Result<MaintenancePass, Error> {
+        let (wall, steady) = (self.clock.now(), self.clock.steady());
+        if self.watched.lock().unwrap_or_else(PoisonError::into_inner).is_believed(wall, steady) {
+            return self.upkeep(false).await;
+        }
+        tracing::warn!(
+            vault = self.vault.url(),
+            next = "set the host's clock right; if it is right now, do nothing",
+            "the clock was set ahead: retention deletes nothing until it stayed so for as long as the jump, and at most for a day"
+        );
+        Ok(MaintenancePass { next: Some(wall.after(LOOK_AGAIN)), ..MaintenancePass::default() })
+    }
+
     /// Gives bases up, and deletes bases and log that are due.
-    pub(super) async fn upkeep(&self, dry_run: bool) -> Result<MaintenancePass, Error> {
+    async fn upkeep(&self, dry_run: bool) -> Result<MaintenancePass, Error> {
         match &self.policy {
             Some(policy) => maintain::maintain(&self.vault, policy, self.clock.now(), dry_run).await,
             None => Ok(MaintenancePass::default()),

@@ -1,6 +1,7 @@
 //! Carries out retention over the bases and the log of a vault. A note beside its manifest gives a base up, and a grace later
 //! its objects are deleted, but for packs that other bases refer to. Then the log that no base needs any longer goes. If a
-//! manifest can't be read, nothing is deleted: its base may need anything.
+//! manifest can't be read, nothing is deleted: its base may need anything. Nothing is deleted either if no base restores
+//! something.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use serde::Serialize;
 use super::base::store::{self, Objects};
 use super::base::{self, BaseManifest, Listed, layout};
 use super::recover::line::{self, Written};
-use super::retention::{Candidate, Needed, extent, removals};
+use super::retention::{Candidate, Needed, extent, removals, returns};
 use crate::Error;
 
 /// Keys that are deleted with one call.
@@ -50,6 +51,8 @@ struct Held {
     written: Written,
     surveyed: BTreeMap<Listed, Objects>,
     manifests: BTreeMap<SetId, BaseManifest>,
+    /// The bases of which an object is missing.
+    broken: BTreeSet<SetId>,
     system: u64,
 }
 
@@ -66,15 +69,27 @@ pub(super) async fn maintain(
 ) -> Result<MaintenancePass, Error> {
     let done = Maintained { dry_run, ..Maintained::default() };
     let mut pass = MaintenancePass { done, ..MaintenancePass::default() };
-    let Some(held) = Held::read(vault, &mut pass).await?.filter(|_| policy.enabled) else { return Ok(pass) };
+    let Some(mut held) = Held::read(vault, &mut pass).await?.filter(|_| policy.enabled) else { return Ok(pass) };
     // A clock that runs ahead would make everything old.
+    let here = now;
     let now = held.newest().map_or(now, |newest| now.min(newest));
     let lock = vault.protection().await.map_err(seawall_archive::Error::from)?.span();
     let rules = Rules { vault, policy, now, lock };
-    let gone = held.gone(&rules, &mut pass).await?;
+    let notes = held.take_back(&rules, &pins(vault).await?)?;
+    let restores = held.candidates(&BTreeSet::new()).iter().any(|base| base.restores() && !base.retired);
+    let gone = if restores { held.gone(&rules, &mut pass).await? } else { BTreeSet::new() };
     let deleted = async {
-        rules.delete_bases(&held, &gone, &mut pass).await?;
-        rules.delete_log(&held, &gone, &mut pass).await
+        if !dry_run {
+            for note in &notes {
+                tracing::info!(object = note.as_str(), "its base counts again: by today's decision it stays");
+            }
+            rules.delete(&notes).await?;
+        }
+        if restores {
+            rules.delete_bases(&held, &gone, &mut pass).await?;
+            rules.delete_log(&held, &gone, &mut pass).await?;
+        }
+        Ok(())
     };
     let deleted: Result<(), Error> = deleted.await;
     match deleted {
@@ -89,7 +104,7 @@ pub(super) async fn maintain(
         done => done?,
     }
     rules.give_up(&held, &mut pass).await?;
-    Ok(pass)
+    Ok(pass.later_than(here))
 }
 
 impl Held {
@@ -112,8 +127,16 @@ impl Held {
         if pass.sealed > 0 {
             return Ok(None);
         }
+        let is_there: BTreeSet<(&ObjectKey, u64)> =
+            surveyed.values().flat_map(|objects| &objects.content).map(|(key, bytes)| (key, *bytes)).collect();
+        let mut broken = BTreeSet::new();
+        for (id, manifest) in &manifests {
+            if store::needed(system, manifest)?.iter().any(|(key, bytes)| !is_there.contains(&(key, *bytes))) {
+                broken.insert(*id);
+            }
+        }
         let (contents, written) = line::survey(&log).await?;
-        Ok(Some(Self { log, contents, written, surveyed, manifests, system }))
+        Ok(Some(Self { log, contents, written, surveyed, manifests, broken, system }))
     }
 
     /// When the newest of all objects was written.
@@ -126,19 +149,32 @@ impl Held {
     fn candidates(&self, gone: &BTreeSet<SetId>) -> Vec<Candidate> {
         let of_base = |(base, objects): (&Listed, &Objects)| {
             let manifest = self.manifests.get(&base.id).filter(|_| !gone.contains(&base.id))?;
-            let BaseManifest { timeline, start, stop, ended, .. } = *manifest;
-            let reach = line::reach(&self.contents, &self.written, timeline, start, stop);
+            let BaseManifest { timeline, start, stop, began, ended, .. } = *manifest;
+            let mut reaches = line::reaches(&self.contents, &self.written, timeline, start, stop);
+            reaches.retain(|reach| reach.lsn >= stop && !self.broken.contains(&base.id));
             Some(Candidate {
                 id: base.id,
-                ended,
+                // The server's clock may be far behind.
+                ended: ended.max(began),
                 timeline,
                 start,
                 stop,
-                reach: reach.filter(|reach| reach.lsn >= stop),
+                reaches,
                 retired: objects.retired.is_some(),
             })
         };
         self.surveyed.iter().filter_map(of_base).collect()
+    }
+
+    /// Lets those given up count again that would stay by today's decision. Returns the notes to delete.
+    fn take_back(&mut self, rules: &Rules<'_>, pins: &[SetId]) -> Result<Vec<ObjectKey>, Error> {
+        let returned = returns(&self.candidates(&BTreeSet::new()), pins, rules.policy, rules.now);
+        let mut notes = Vec::with_capacity(returned.len());
+        for (base, objects) in self.surveyed.iter_mut().filter(|(base, _)| returned.contains(&base.id)) {
+            objects.retired = None;
+            notes.push(layout::retired(base.system, base.id)?);
+        }
+        Ok(notes)
     }
 
     /// The bases whose grace is over.
@@ -383,8 +419,11 @@ mod tests {
                 .map(|before| Uses { base: sample(before * HOUR, 0, 1).id, packs: BTreeMap::from([(0, sealed)]) })
                 .into_iter()
                 .collect();
-            for key in [layout::pack(SYSTEM, manifest.id, 0), layout::index(SYSTEM, manifest.id, 0)] {
-                self.vault.put(&key.expect("a key"), Bytes::from_static(b"content"), None).await.expect("written");
+            for (key, content) in [
+                (layout::pack(SYSTEM, manifest.id, 0), &b"ten bytes!"[..]),
+                (layout::index(SYSTEM, manifest.id, 0), b"four"),
+            ] {
+                self.vault.put(&key.expect("a key"), Bytes::from_static(content), None).await.expect("written");
             }
             let bytes = write_document(&manifest).expect("a document");
             let key = layout::manifest(SYSTEM, manifest.id).expect("a key");
@@ -533,5 +572,123 @@ mod tests {
         let names = site.names().await;
         maintain(&site.vault, &policy(), site.hands.now(), false).await.expect_err("nothing is deleted");
         assert_eq!(site.names().await, names);
+    }
+
+    /// Twelve days of log with a base every fifty hours; the pass at its end gave those of hour 50, 100 and 150 up. The base of hour
+    /// 200 restores the begin of the window.
+    async fn given_up() -> (Site, BTreeMap<i64, SetId>) {
+        let site = Site::new().await;
+        let mut ids = BTreeMap::new();
+        for hour in 1..=301 {
+            site.segment(hour).await;
+            if hour % 50 == 0 {
+                ids.insert(hour, site.base(hour, None).await);
+            }
+        }
+        assert_eq!(site.upkeep().await.done.retired.len(), 3);
+        (site, ids)
+    }
+
+    impl Site {
+        /// The hours of the bases that count.
+        async fn counting(&self) -> Vec<i64> {
+            let listed = base::list(&self.vault).await.expect("listed");
+            listed.iter().map(|base| base.id.moment().as_millis() / HOUR / 1000).collect()
+        }
+
+        async fn lose(&self, keys: &[Result<ObjectKey, Error>]) {
+            let keys: Vec<ObjectKey> = keys.iter().map(|key| key.as_ref().expect("a key").clone()).collect();
+            self.vault.delete(&keys).await.expect("deleted");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_base_that_lost_an_object_replaces_none() {
+        type Lost = fn(SetId) -> Result<ObjectKey, Error>;
+        let lost: [Lost; 2] = [|id| layout::pack(SYSTEM, id, 0), |id| layout::index(SYSTEM, id, 0)];
+        for key in lost {
+            let site = Site::new().await;
+            let mut ids = BTreeMap::new();
+            for hour in 1..=101 {
+                site.segment(hour).await;
+                if hour % 50 == 0 {
+                    ids.insert(hour, site.base(hour, None).await);
+                }
+            }
+            site.lose(&[key(ids[&100])]).await;
+            // Both bases leave the window, and each grace ends.
+            for hour in [250, 260, 500, 510] {
+                site.segment(hour).await;
+                let pass = site.upkeep().await;
+                assert!(
+                    pass.done.retired.iter().all(|gone| !gone.object.key.contains(&ids[&50].to_string())),
+                    "{pass:?}"
+                );
+            }
+            assert_eq!(site.counting().await, [50], "it alone can be restored");
+            assert_eq!(site.hours().await.first(), Some(&50), "with its log");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_grace_that_is_over_deletes_nothing_that_is_needed_by_then() {
+        // Until the grace is over, all newer bases lose their manifests.
+        let (site, ids) = given_up().await;
+        let newer: Vec<_> = [200, 250, 300].iter().map(|hour| layout::manifest(SYSTEM, ids[hour])).collect();
+        site.lose(&newer).await;
+        site.segment(330).await;
+        let dry = maintain(&site.vault, &policy(), site.hands.now(), true).await.expect("planned");
+        let goes = |hour: i64| dry.done.removed.iter().any(|gone| gone.object.key.contains(&ids[&hour].to_string()));
+        assert_eq!([50, 100, 150].map(goes), [true, true, false], "{dry:?}");
+        assert_eq!(site.counting().await, Vec::<i64>::new(), "a dry run changes nothing");
+        site.upkeep().await;
+        assert_eq!(site.counting().await, [150], "the newest that is left");
+        assert_eq!(site.hours().await[..2], [150, 151], "with its log");
+
+        // They lose a segment instead, and the old ones have theirs.
+        let (site, ids) = given_up().await;
+        let segment = |hour| format!("physical/{SYSTEM}/log/00000001/0000000100000000{hour:08X}.zst");
+        let segments = [200, 250, 300].map(|hour| Ok(ObjectKey::new(segment(hour)).expect("a key")));
+        site.lose(&segments).await;
+        site.segment(330).await;
+        site.upkeep().await;
+        assert!(site.counting().await.contains(&150), "{:?}", site.counting().await);
+        assert!(site.has(&format!("{}/manifest.json", ids[&150])).await);
+    }
+
+    #[tokio::test]
+    async fn a_base_that_was_pinned_while_it_was_given_up_stays() {
+        let (site, ids) = given_up().await;
+        // The pin came between the pass's look at the pins and its note.
+        pin(&site.vault, ids[&100], true).await.expect("pinned");
+        for hour in [302, 310, 320] {
+            site.segment(hour).await;
+            site.upkeep().await;
+            assert_eq!(site.counting().await, [100, 200, 250, 300]);
+        }
+        assert!(site.has(&format!("{}/00000000.zst", ids[&100])).await && site.hours().await.contains(&100));
+        assert!(!site.has(&ids[&50].to_string()).await, "the others go");
+    }
+
+    #[tokio::test]
+    async fn while_nothing_is_written_the_next_pass_is_in_the_future() {
+        let (site, _) = given_up().await;
+        let making = layout::pack(SYSTEM, SetId::new(site.hands.now(), 9), 0).expect("a key");
+        for is_made in [false, true] {
+            if is_made {
+                site.segment(306).await;
+                site.vault.put(&making, Bytes::from_static(b"content"), None).await.expect("written");
+            }
+            // The store's clock stands still at the newest object, and this host's goes on.
+            for hour in [305, 306, 307, 9000] {
+                let here = Moment::from_millis(hour * HOUR * 1000);
+                let pass = maintain(&site.vault, &policy(), here, false).await.expect("done");
+                assert!(
+                    pass.done.removed.iter().all(|gone| gone.reason != GIVEN_UP),
+                    "by the store's clock it isn't over"
+                );
+                assert!(pass.next.is_some_and(|next| next > here), "{hour}: {:?}", pass.next);
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@
 //! * A part of the log that was written within the window and a grace stays, whatever it belongs to: a base that needs it may
 //!   be in the making.
 //! * The decision only gives a base up. Its objects, and the log that it needs, are deleted a grace later, so that a restore
-//!   that reads them can finish.
+//!   that reads them can finish. If the decision would be another one by then, the base counts again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,11 +23,11 @@ use super::recover::choose::Reach;
 const LOG_STAYS: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// The facts about a base that retention decides on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// Its name.
     pub(crate) id: SetId,
-    /// When its copy had ended: the first moment that it restores.
+    /// When its copy had ended, the first moment that it restores; not before it was begun by the clock of Seawall's host.
     pub(crate) ended: Moment,
     /// The timeline of the log that it needs.
     pub(crate) timeline: u32,
@@ -35,10 +35,18 @@ pub(crate) struct Candidate {
     pub(crate) start: Lsn,
     /// The end of what recovery must read.
     pub(crate) stop: Lsn,
-    /// How far its log goes, if all that it needs is there: without it, the base restores nothing.
-    pub(crate) reach: Option<Reach>,
+    /// How far its log goes along each line that has all that the base needs. Empty if there is none, or if an object of the base is
+    /// missing: then it restores nothing.
+    pub(crate) reaches: Vec<Reach>,
     /// Whether retention gave it up before.
     pub(crate) retired: bool,
+}
+
+impl Candidate {
+    /// Whether it restores something.
+    pub(crate) fn restores(&self) -> bool {
+        !self.reaches.is_empty()
+    }
 }
 
 /// The bases to give up now. `bases` are all that are there.
@@ -46,7 +54,7 @@ pub(crate) fn removals(bases: &[Candidate], pins: &[SetId], policy: &RetentionPo
     let Some(window) = policy.window.filter(|_| policy.enabled) else { return Vec::new() };
     let mut bases: Vec<&Candidate> = bases.iter().filter(|base| !base.retired).collect();
     bases.sort_by_key(|base| (base.ended, base.id));
-    let restorable: Vec<&Candidate> = bases.iter().copied().filter(|base| base.reach.is_some()).collect();
+    let restorable: Vec<&Candidate> = bases.iter().copied().filter(|base| base.restores()).collect();
     let Some(newest) = restorable.last() else { return Vec::new() };
     let from = now.before(window);
     let moments: Vec<Moment> = restorable.iter().map(|base| base.ended).collect();
@@ -58,11 +66,20 @@ pub(crate) fn removals(bases: &[Candidate], pins: &[SetId], policy: &RetentionPo
     bases.iter().filter(|base| base.ended < from && !stay.contains(&base.id)).map(|base| base.id).collect()
 }
 
+/// The bases that were given up and that would stay by today's decision. The base for which one was given up may have lost an object
+/// or its log since, the clock may have been wrong, and a person may have pinned one at that moment or keeps more now.
+pub(crate) fn returns(bases: &[Candidate], pins: &[SetId], policy: &RetentionPolicy, now: Moment) -> Vec<SetId> {
+    let as_if_none_was: Vec<Candidate> =
+        bases.iter().map(|base| Candidate { retired: false, ..base.clone() }).collect();
+    let gone = removals(&as_if_none_was, pins, policy, now);
+    bases.iter().filter(|base| base.retired && !gone.contains(&base.id)).map(|base| base.id).collect()
+}
+
 /// The newest base before `from` of each line of the log that goes on behind `from`. `restorable` are in the order of time.
 fn anchors<'a>(restorable: &'a [&Candidate], from: Moment) -> impl Iterator<Item = SetId> + 'a {
     let mut newest: BTreeMap<(u32, Lsn), SetId> = BTreeMap::new();
     for base in restorable.iter().filter(|base| base.ended <= from) {
-        if let Some(reach) = base.reach.filter(|reach| reach.until >= from) {
+        for reach in base.reaches.iter().filter(|reach| reach.until >= from) {
             newest.insert((reach.timeline, reach.lsn), base.id);
         }
     }
@@ -96,7 +113,7 @@ impl<'a> Needed<'a> {
         let window = policy.window.filter(|_| policy.enabled)?;
         let mut all: Vec<&Candidate> = bases.iter().collect();
         all.sort_by_key(|base| (base.ended, base.id));
-        let restorable: Vec<&Candidate> = all.iter().copied().filter(|base| base.reach.is_some()).collect();
+        let restorable: Vec<&Candidate> = all.iter().copied().filter(|base| base.restores()).collect();
         let newest = restorable.iter().rev().find(|base| !base.retired)?.id;
         // What left the window during the grace may be being restored.
         let from = now.before(window).before(policy.grace);
@@ -180,6 +197,11 @@ mod tests {
         TimelineId::new(number).expect("a timeline")
     }
 
+    /// A line of the log that goes to a segment, written at an hour.
+    fn way((timeline, segment, until): (u32, u64, i64)) -> Reach {
+        Reach { timeline, lsn: Lsn::new(segment * SIZE), until: at(until), is_end: true }
+    }
+
     /// A base of an hour, which needs the segment of this number, and whose line of the log goes to a segment, written at an hour.
     fn base(hour: i64, on: u32, segment: u64, reach: Option<(u32, u64, i64)>) -> Candidate {
         Candidate {
@@ -188,12 +210,7 @@ mod tests {
             timeline: on,
             start: Lsn::new(segment * SIZE + 0x28),
             stop: Lsn::new(segment * SIZE + 0x100),
-            reach: reach.map(|(timeline, segment, until)| Reach {
-                timeline,
-                lsn: Lsn::new(segment * SIZE),
-                until: at(until),
-                is_end: true,
-            }),
+            reaches: reach.map(way).into_iter().collect(),
             retired: false,
         }
     }
@@ -255,6 +272,60 @@ mod tests {
         ];
         assert!(gone(&branch, &[], &plain, 400).is_empty());
         assert_eq!(gone(&branch, &[], &plain, 420), [10, 200]);
+        // The old primary goes on, and its log is still received. Only a base from before the switch restores it.
+        let both = |hour: i64, segment: u64| Candidate {
+            reaches: vec![way((2, 20, 400)), way((1, 15, 390))],
+            ..base(hour, 1, segment, None)
+        };
+        let two = [both(10, 1), both(200, 6), base(250, 2, 8, Some((2, 20, 400))), base(290, 2, 9, Some((2, 20, 400)))];
+        assert_eq!(gone(&two, &[], &plain, 400), [10, 250]);
+        assert_eq!(gone(&two, &[], &plain, 500), [10, 200, 250]);
+    }
+
+    #[test]
+    fn what_was_given_up_counts_again_if_it_would_stay_today() {
+        let plain = policy(100, Thinning::default());
+        let base = |hour: i64, reach: i64| base(hour, 1, u64::try_from(hour).unwrap_or(0), Some((1, 400, reach)));
+        let given_up = |hour: i64, reach: i64| Candidate { retired: true, ..base(hour, reach) };
+        let lost = |hour: i64| Candidate { reaches: Vec::new(), ..base(hour, 0) };
+        type Row<'a> = (&'a str, Vec<Candidate>, &'a [i64], RetentionPolicy, i64, &'a [i64]);
+        let rows: [Row<'_>; 9] = [
+            ("as it was decided", vec![given_up(10, 400), base(200, 400)], &[], plain.clone(), 400, &[]),
+            ("the newer one lost an object", vec![given_up(10, 400), lost(200)], &[], plain.clone(), 400, &[10]),
+            ("the newer one is gone", vec![given_up(10, 400), given_up(20, 400)], &[], plain.clone(), 400, &[20]),
+            (
+                "an old one that is left doesn't restore the window",
+                vec![base(5, 400), given_up(10, 400), lost(200)],
+                &[],
+                plain.clone(),
+                400,
+                &[10],
+            ),
+            ("pinned meanwhile", vec![given_up(10, 400), base(200, 400)], &[10], plain.clone(), 400, &[10]),
+            ("the clock was ahead", vec![given_up(10, 400), base(20, 400)], &[], plain.clone(), 50, &[10]),
+            (
+                "more is kept",
+                vec![given_up(10, 400), base(200, 400)],
+                &[],
+                RetentionPolicy { window: None, ..plain.clone() },
+                400,
+                &[10],
+            ),
+            (
+                "one of each week is kept",
+                vec![given_up(10, 400), base(200, 400)],
+                &[],
+                policy(100, Thinning { weekly: 9, ..Thinning::default() }),
+                400,
+                &[10],
+            ),
+            ("nothing restores anything", vec![Candidate { retired: true, ..lost(10) }], &[], plain, 400, &[10]),
+        ];
+        for (what, bases, pins, policy, now, expected) in rows {
+            let pins: Vec<SetId> = pins.iter().map(|hour| id(*hour)).collect();
+            let expected: Vec<SetId> = expected.iter().map(|hour| id(*hour)).collect();
+            assert_eq!(returns(&bases, &pins, &policy, at(now)), expected, "{what}");
+        }
     }
 
     fn contents(histories: &[(u32, &str)]) -> Contents {
@@ -315,12 +386,12 @@ mod tests {
         let hole = LogObject::Hole { timeline: timeline(1), start: Lsn::new(SIZE), end: Lsn::new(2 * SIZE) };
         assert!(!needed.has(hole, at(0), &plain, at(400)));
         // A base that was given up has its log until it is deleted.
-        let mut given_up = bases;
+        let mut given_up = bases.clone();
         given_up[0].retired = true;
         let needed = Needed::of(&contents, &given_up, &plain, at(400)).expect("a newest base");
         assert!(needed.has(segment(1, 3), at(100), &plain, at(400)));
         // Without a base that restores something, nothing goes.
-        let nothing = bases.map(|base| Candidate { reach: None, ..base });
+        let nothing = bases.clone().map(|base| Candidate { reaches: Vec::new(), ..base });
         assert!(Needed::of(&contents, &nothing, &plain, at(400)).is_none());
         let forever = RetentionPolicy { window: None, ..plain };
         assert!(Needed::of(&contents, &bases, &forever, at(400)).is_none());

@@ -133,6 +133,9 @@ pub(crate) struct BackupArguments {
     /// test
     #[arg(long, value_name = "N", requires = "physical")]
     pub(crate) timeline: Option<std::num::NonZeroU32>,
+    /// With --physical: send everything, and refer to nothing of earlier bases, for instance because a pack of one is damaged
+    #[arg(long, requires = "physical")]
+    pub(crate) full: bool,
     #[command(flatten)]
     pub(crate) encryption: EncryptionArguments,
     #[command(flatten)]

@@ -25,12 +25,13 @@ pub(super) fn run(arguments: &BackupArguments, vault: &str, edge: &Edge, json: b
     let limit = arguments.upload_limit.as_deref().map(|text| server::size("--upload-limit", text)).transpose()?;
     let vault = server::place(vault, edge)?;
     let followed = arguments.timeline.and_then(|number| TimelineId::new(number.get()));
+    let options = base::Options { followed, full: arguments.full };
     let encryption = arguments.encryption.read(edge)?;
     let progress = progress(edge, json);
     let world = World::real(edge.environment.clone());
     let (place, made, log) = runtime::run_with(runtime::serving(limits.jobs), async {
         let vault = server::open(&vault, edge, limit, encryption.as_ref()).await?;
-        let made = base::back_up_on(followed, &target, &vault, &limits, &world, progress).await?;
+        let made = base::back_up_with(options, &target, &vault, &limits, &world, progress).await?;
         let log = recover::lacks_log(&vault, &made.manifest).await?;
         Ok((vault.url().to_owned(), made, log))
     })?;

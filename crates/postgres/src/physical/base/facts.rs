@@ -7,6 +7,7 @@ use super::pages::PAGE;
 use crate::Error;
 use crate::client::Connection;
 use seawall_archive::log::Lsn;
+use seawall_core::Moment;
 
 /// Settings that a server must have at least as large to replay the log of another.
 pub(in super::super) const NEEDED: [&str; 5] = [
@@ -113,6 +114,8 @@ pub(crate) async fn begin(connection: &mut Connection, name: &str) -> Result<Lsn
 /// What the end of a backup told.
 #[derive(Debug, Clone)]
 pub(crate) struct Stopped {
+    /// When that was, by the server's clock.
+    pub(crate) ended: Moment,
     pub(crate) stop: Lsn,
     pub(crate) label: String,
     pub(crate) parsed: Label,
@@ -129,6 +132,13 @@ pub(crate) async fn end(connection: &mut Connection, server: &str) -> Result<Sto
     let row = connection.one("SELECT lsn, labelfile, spcmapfile FROM pg_catalog.pg_backup_stop(false)").await?;
     let (label, map) = (row.text(1).to_owned(), row.text(2).to_owned());
     let stop = lsn(connection, row.text(0))?;
+    // A moment to restore is compared with the server's times of commits, so it is the server's clock that counts. Up: a transaction
+    // that committed before may be of the same millisecond.
+    let sql =
+        "SELECT pg_catalog.ceil(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) * 1000)::pg_catalog.int8";
+    let now = connection.one(sql).await?;
+    let ended = now.text(0).parse().map(Moment::from_millis);
+    let ended = ended.map_err(|_| connection.confused("a present that is none"))?;
     let unknown = |what: &str| Error::Protocol {
         object: "pg_backup_stop".to_owned(),
         cause: format!("{what} that isn't understood"),
@@ -153,7 +163,7 @@ pub(crate) async fn end(connection: &mut Connection, server: &str) -> Result<Sto
                WHERE pg_catalog.starts_with(pg_catalog.pg_tablespace_location(oid), 'pg_tblspc/') ORDER BY oid";
     let in_place = connection.query(sql).await?;
     let in_place = in_place.iter().filter_map(|row| row.text(0).parse().ok()).collect();
-    Ok(Stopped { stop, label, parsed, map, tablespaces, in_place, next_xid: next.number(0) })
+    Ok(Stopped { ended, stop, label, parsed, map, tablespaces, in_place, next_xid: next.number(0) })
 }
 
 fn lsn(connection: &Connection, text: &str) -> Result<Lsn, Error> {

@@ -82,9 +82,9 @@ pub struct BaseManifest {
     pub tool: String,
     /// The server's version as a number: 150018.
     pub version: u32,
-    /// When the copy began.
+    /// When the copy began, by the clock of Seawall's host.
     pub began: Moment,
-    /// When `pg_backup_stop` had answered: no earlier moment can be restored from this base.
+    /// When `pg_backup_stop` had answered, by the server's clock: no earlier moment can be restored from this base.
     pub ended: Moment,
     /// The timeline of the log that it needs.
     pub timeline: u32,

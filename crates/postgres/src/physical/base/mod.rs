@@ -84,21 +84,31 @@ pub async fn back_up(
     world: &World,
     progress: Arc<dyn Progress>,
 ) -> Result<Made, Error> {
-    back_up_on(None, target, vault, limits, world, progress).await
+    back_up_with(Options::default(), target, vault, limits, world, progress).await
 }
 
-/// The same of a server on this timeline, although the vault has a later one: that is a branch which isn't followed.
+/// How a base is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The server's timeline, if it is made although the vault has a later one: that is a branch which isn't followed.
+    pub followed: Option<TimelineId>,
+    /// Whether everything is sent, and nothing of earlier bases is referred to.
+    pub full: bool,
+}
+
+/// The same, with options.
 ///
 /// # Errors
 /// As [`back_up`].
-pub async fn back_up_on(
-    followed: Option<TimelineId>,
+pub async fn back_up_with(
+    options: Options,
     target: &Target,
     vault: &Vault,
     limits: &Limits,
     world: &World,
     progress: Arc<dyn Progress>,
 ) -> Result<Made, Error> {
+    let Options { followed, full } = options;
     let (began, clock) = (world.clock.now(), Instant::now());
     let budget = Budget::new(limits.memory, limits.jobs)?;
     let target = named(target);
@@ -112,7 +122,7 @@ pub async fn back_up_on(
         refuse_demoted(vault, &server, followed, (timeline, at)).await?;
     }
     let readers = Readers::open(&target, limits.jobs, &mut session).await?;
-    let previous = Previous::find(vault, facts.system).await?;
+    let previous = if full { None } else { Previous::find(vault, facts.system).await? };
     let id = SetId::new(began, world.nonce);
     let start = facts::begin(&mut session, &format!("seawall {id}")).await?;
     let rules = Rules {
@@ -137,7 +147,6 @@ pub async fn back_up_on(
     let has_configuration = walk::walk(&mut session, &versioned, previous, &mut run).await?;
     run.control(&mut session, facts.system).await?;
     let stopped = facts::end(&mut session, &server).await?;
-    let ended = world.clock.now();
     let version = session.version;
     session.close().await;
     refuse_demoted(vault, &server, followed, (stopped.parsed.timeline, stopped.stop)).await?;
@@ -153,7 +162,7 @@ pub async fn back_up_on(
         tool: concat!("seawall ", env!("CARGO_PKG_VERSION")).to_owned(),
         version,
         began,
-        ended,
+        ended: stopped.ended,
         timeline: stopped.parsed.timeline,
         start: stopped.parsed.start,
         stop: stopped.stop,
@@ -220,17 +229,16 @@ async fn refuse_demoted(
     Err(LogError::Demoted { server: server.to_owned(), cause }.into())
 }
 
-/// Lets a base count, after a last look whether all that it refers to is there: something may have deleted packs since
-/// they were found.
+/// Lets a base count, after a last look whether all that it needs is there. A base takes hours, and meanwhile something may have
+/// deleted packs, or set the vault back.
 async fn commit(vault: &Vault, system: u64, manifest: &BaseManifest) -> Result<(), Error> {
     let key = layout::manifest(system, manifest.id)?;
-    let gone = store::missing(vault, system, store::others(manifest).collect()).await?;
-    if let Some((id, pack)) = gone.first() {
+    if let Some(gone) = store::lacking(vault, system, manifest).await? {
         return Err(Error::Refused {
             code: "postgres.base-gone",
-            object: vault.object(&layout::pack(system, *id, *pack)?),
-            cause: "it was deleted, or changed, while a base was made that refers to it".to_owned(),
-            next: "start the backup again: it sends what the pack held; find out what deletes objects of the vault"
+            object: vault.object(&gone),
+            cause: "it was deleted, or changed, while a base was made that needs it".to_owned(),
+            next: "start the backup again: it sends what the object held; find out what deletes objects of the vault"
                 .to_owned(),
         });
     }
@@ -454,7 +462,40 @@ async fn done(
 
 #[cfg(test)]
 mod tests {
+    use seawall_vault::memory::MemoryStore;
+    use seawall_vault::{ObjectKey, Policy};
+
+    use super::manifest::tests::sample;
     use super::*;
+
+    #[tokio::test]
+    async fn a_base_counts_only_if_all_that_it_needs_is_there() {
+        let manifest = sample(100, 1, 2);
+        let key = layout::manifest(7, manifest.id).expect("a key");
+        let needed = store::needed(7, &manifest).expect("keys");
+        assert_eq!(needed.len(), 4, "two packs of its own, one of the base before, and its index: {needed:?}");
+        let put = async |vault: &Vault, key: &ObjectKey, bytes: u64| {
+            let content = vec![0; usize::try_from(bytes).expect("small")];
+            vault.put(key, content.into(), None).await.expect("written");
+        };
+        for gone in needed.keys() {
+            for cut in [false, true] {
+                let vault = Vault::new(Arc::new(MemoryStore::new()), Policy::default());
+                for (key, bytes) in &needed {
+                    match key == gone {
+                        true if cut => put(&vault, key, bytes - 1).await,
+                        true => {}
+                        false => put(&vault, key, *bytes).await,
+                    }
+                }
+                let refused = commit(&vault, 7, &manifest).await.expect_err("it can't be restored");
+                assert!(matches!(&refused, Error::Refused { code: "postgres.base-gone", .. }), "{refused:?}");
+                assert!(vault.head(&key).await.expect("asked").is_none());
+                put(&vault, gone, needed[gone]).await;
+                commit(&vault, 7, &manifest).await.expect("now it is whole");
+            }
+        }
+    }
 
     #[test]
     fn configurations_elsewhere_are_noted() {

@@ -1,6 +1,6 @@
 //! Reading what bases have in a vault: manifests, parts of an index, and which packs are there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -10,7 +10,7 @@ use seawall_vault::{ObjectKey, Vault};
 
 use super::index::{self, Extent, MOST_OF_PART};
 use super::layout::{self, InBases, in_bases};
-use super::manifest::{BaseManifest, Sealed};
+use super::manifest::{BaseManifest, Part, Sealed};
 use crate::Error;
 
 /// The largest manifest that is read: it has some 100 bytes for each pack that a base needs.
@@ -126,7 +126,7 @@ pub(crate) async fn missing(
     system: u64,
     mut wanted: BTreeMap<(SetId, u32), u64>,
 ) -> Result<Vec<(SetId, u32)>, Error> {
-    let bases: std::collections::BTreeSet<SetId> = wanted.keys().map(|(id, _)| *id).collect();
+    let bases: BTreeSet<SetId> = wanted.keys().map(|(id, _)| *id).collect();
     for id in bases {
         let mut entries = Box::pin(vault.entries(&layout::base(system, id)?, None));
         while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
@@ -139,6 +139,35 @@ pub(crate) async fn missing(
         }
     }
     Ok(wanted.into_keys().collect())
+}
+
+/// The objects that a base needs beside its manifest, with their sizes: packs, its own and those of earlier bases, and its index.
+pub(crate) fn needed(system: u64, manifest: &BaseManifest) -> Result<BTreeMap<ObjectKey, u64>, Error> {
+    let packs = packs(manifest).into_iter().map(|((id, pack), bytes)| Ok((layout::pack(system, id, pack)?, bytes)));
+    let part = |(number, part): (u32, &Part)| Ok((layout::index(system, manifest.id, number)?, part.sealed.bytes));
+    packs.chain((0..).zip(&manifest.index).map(part)).collect()
+}
+
+/// An object that a base needs, and that the vault lacks or has with another size.
+pub(crate) async fn lacking(vault: &Vault, system: u64, manifest: &BaseManifest) -> Result<Option<ObjectKey>, Error> {
+    let mut needed = needed(system, manifest)?;
+    let bases: BTreeSet<SetId> = manifest.uses.iter().map(|uses| uses.base).chain([manifest.id]).collect();
+    for id in bases {
+        let mut entries = Box::pin(vault.entries(&layout::base(system, id)?, None));
+        while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
+            if needed.get(&entry.key) == Some(&entry.size) {
+                needed.remove(&entry.key);
+            }
+        }
+    }
+    // The listing of a store may be late.
+    for (key, bytes) in needed {
+        let found = vault.head(&key).await.map_err(seawall_archive::Error::from)?;
+        if found.is_none_or(|found| found.size != bytes) {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
 }
 
 /// Every pack that a base needs, with its size.
