@@ -23,16 +23,29 @@ pub(super) async fn begun(log: &Log, timeline: TimelineId) -> Result<Option<Mome
     let start = switch.segment_start(size);
     let Some(bytes) = segment(log, timeline, timeline, start).await? else { return Ok(None) };
     let first = move || {
-        let (mut first, mut is_over) = (None, false);
+        let (mut began, mut ended) = (None, None);
         events(&bytes, start, size.bytes() as usize, switch, |_, event| match event {
-            Event::Began(moment) if !is_over => {
-                first.get_or_insert(moment);
+            Event::Began(moment) if ended.is_none() => {
+                began.get_or_insert(moment);
             }
-            _ => is_over = true,
+            Event::Ended(moment) => {
+                ended.get_or_insert(moment);
+            }
+            Event::Began(_) | Event::Tablespace { .. } => {}
         });
-        Ok::<_, Error>(first)
+        Ok::<_, Error>(began.map(|began| at_the_latest(began, ended)))
     };
     seawall_core::blocking(first).await
+}
+
+/// When a timeline had begun for certain. A server that recovered to a point notes whole seconds, without what is behind the comma: so
+/// it began within that second, and before its first transaction ended. Pure.
+fn at_the_latest(began: Moment, first_ended: Option<Moment>) -> Moment {
+    if began.as_millis() % 1000 != 0 {
+        return began;
+    }
+    let latest = Moment::from_millis(began.as_millis().saturating_add(999));
+    first_ended.map_or(latest, |ended| latest.min(ended.max(began)))
 }
 
 /// Whether a transaction ended after `moment`, up to where the log of a way goes. The log is read from there back to the last
@@ -121,6 +134,21 @@ mod tests {
     use seawall_archive::log::Ancestor;
 
     use super::*;
+
+    #[test]
+    fn a_timeline_began_within_the_second_that_its_server_noted() {
+        for (began, ended, expected) in [
+            (5000, None, 5999),
+            (5000, Some(5400), 5400),
+            (5000, Some(9000), 5999),
+            // The clock was set back.
+            (5000, Some(4000), 5000),
+            (5123, Some(5400), 5123),
+        ] {
+            let at = Moment::from_millis;
+            assert_eq!(at_the_latest(at(began), ended.map(at)), at(expected), "{began} {ended:?}");
+        }
+    }
 
     #[test]
     fn which_timelines_may_have_a_segment() {
