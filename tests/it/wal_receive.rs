@@ -2,7 +2,7 @@
 //! recorded.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use seawall_tests::{Process, Random, run, seawall, wait};
 
@@ -208,6 +208,32 @@ fn received_log_waits_for_a_store_that_is_away_and_for_a_server_that_restarts() 
     let sums = site.sums();
     receiver.stop().ok();
     assert_eq!(recover(&base, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn received_log_goes_on_behind_orderly_restarts_of_the_server() {
+    for major in VERSIONS {
+        let mut site = Site::start(major, "");
+        let mut receiver = site.receive();
+        site.until_stored();
+        let base = site.server.base();
+        for _ in 0..2 {
+            site.commit(5);
+            site.server.stop();
+            site.server.start_again();
+            // The waits between sessions are a second at first.
+            let begun = Instant::now();
+            let streams = "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall'";
+            wait::until("the stream", LATE, || (site.server.sql("postgres", streams) == "1").then_some(()));
+            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+        }
+        assert!(!receiver.stderr().contains("postgres.protocol"), "{}", receiver.stderr());
+        site.commit(5);
+        site.until_stored();
+        let sums = site.sums();
+        receiver.stop().ok();
+        assert_eq!(recover(&base, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums);
+    }
 }
 
 #[test]
