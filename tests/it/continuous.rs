@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use seawall_tests::{Output, Process, run, wait};
 use serde_json::Value;
@@ -159,6 +160,55 @@ fn after_a_hole_a_base_is_made_at_once() {
     let sums = site.sums();
     let timeline = site.seawall(&["timeline", "shop", "--json"]).ok().json();
     assert_eq!(timeline["holes"].as_array().map(Vec::len), Some(1), "{timeline}");
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_cluster_whose_server_is_restarted_in_order_goes_on_within_seconds() {
+    let mut site = Site::start(18, "max_slot_wal_keep_size = '1GB'\n", CONTINUOUS);
+    let mut process = site.protect();
+    site.until_protected();
+    site.commit(3);
+    site.server.stop();
+    site.server.start_again();
+    let begun = Instant::now();
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let status = site.until_protected();
+    assert!(status["error"].is_null(), "{status}");
+    assert!(!process.stderr().contains("postgres.protocol"), "{}", process.stderr());
+    assert_eq!(site.bases(), 1);
+    let sums = site.sums();
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_vault_that_is_emptied_behind_the_process_gets_a_base_at_once() {
+    let mut site = Site::start(18, "max_slot_wal_keep_size = '1GB'\n", CONTINUOUS);
+    let mut process = site.protect();
+    site.until_protected();
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    std::fs::remove_dir_all(site.vault.join("physical")).expect("removed");
+    wait::until("the loss to be noticed", LATE, || {
+        site.commit(1);
+        process.stderr().contains("are gone").then_some(())
+    });
+    let made = || {
+        let before = site.bases();
+        let status = site.status()?;
+        // Without a base nothing is protected.
+        assert!(before + site.bases() > 0 || status["phase"] != "protecting", "{status}");
+        (before == 1).then_some(())
+    };
+    wait::until("another base", LATE, made);
+    site.commit(3);
+    site.until_protected();
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    let sums = site.sums();
     process.stop().ok();
     assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
 }

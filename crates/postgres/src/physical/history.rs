@@ -89,6 +89,8 @@ pub(super) struct Newest {
     pub(super) id: SetId,
     /// When its copy had ended.
     pub(super) ended: Moment,
+    /// The newest timeline that it leads to.
+    pub(super) timeline: u32,
     /// The end of the log that it needs.
     pub(super) stop: Lsn,
     /// Bytes of its files.
@@ -109,6 +111,7 @@ pub(super) async fn newest(vault: &Vault) -> Result<Option<Newest>, Error> {
     Ok(newest.map(|(manifest, reach)| Newest {
         id: manifest.id,
         ended: manifest.ended,
+        timeline: reach.timeline,
         stop: manifest.stop,
         bytes: manifest.totals.bytes,
         point: Point { position: reach.lsn.to_string(), moment: reach.until.max(manifest.ended) },
@@ -116,13 +119,11 @@ pub(super) async fn newest(vault: &Vault) -> Result<Option<Newest>, Error> {
     }))
 }
 
-/// Whether the newest timeline has log behind what a base reaches.
+/// Whether log is behind what a base reaches, or is recorded as lost there.
 fn is_cut_off(log: &Contents, reach: Reach) -> bool {
+    // The base may lead to a timeline of which only the history is there yet.
     let newest = log.timelines.iter().rev().find(|(_, held)| !held.spans.is_empty());
-    newest.is_some_and(|(timeline, held)| {
-        let end = held.spans.last().map(|span| span.end);
-        timeline.number() != reach.timeline || end.is_some_and(|end| end > reach.lsn)
-    })
+    !reach.is_end || newest.is_some_and(|(timeline, _)| timeline.number() > reach.timeline)
 }
 
 fn bytes_of_bases(held: &[Held]) -> u64 {

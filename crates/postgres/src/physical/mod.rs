@@ -4,7 +4,7 @@
 //! only in the vault: `base` knows nothing of the log, `receive` takes the log into a vault and gives it back, and
 //! `recover` asks the log only how far it goes. `history` looks at both, `retention` decides what of them may go and `maintain`
 //! carries it out. `examine` looks whether a server allows it. `aside` recovers it in a server that is thrown away: to check what a vault keeps (`prove`), or to take a database
-//! out of it (`extract`). `kept` is a vault as an engine, and `continuous` a cluster that is protected all the time. `docs/formats.md`
+//! out of it (`extract`). `kept` is a vault as an engine, and `continuous` a cluster that is protected all the time, `judge` what its status is and `plan` when what is done. `docs/formats.md`
 //! specifies the objects.
 
 mod aside;
@@ -13,8 +13,10 @@ pub mod continuous;
 pub mod examine;
 pub mod extract;
 pub mod history;
+mod judge;
 pub mod kept;
 mod maintain;
+mod plan;
 pub mod prove;
 pub mod receive;
 mod records;
