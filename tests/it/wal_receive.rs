@@ -270,6 +270,34 @@ fn received_log_follows_a_promotion_and_refuses_the_demoted_server() {
     }
 }
 
+#[test]
+fn a_receiver_of_the_old_server_ends_its_session_when_the_promoted_one_ships_into_the_vault() {
+    let mut old = Site::start(18, "");
+    let standby = Server::standby_of(&old.server);
+    let mut receiver = old.receive();
+    old.until_stored();
+    let base = old.server.base();
+    old.commit(3);
+    old.until_stored();
+    let end = old.server.sql("postgres", "SELECT pg_current_wal_lsn()");
+    let there = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
+    wait::until("the standby's log", LATE, || (standby.sql("postgres", &there) == "t").then_some(()));
+    standby.sql("postgres", "SELECT pg_promote()");
+    standby.sql("postgres", "INSERT INTO t VALUES (1001, 1, 'new')");
+    let mut new = receive(&standby, &old.vault);
+    until_stored(&standby);
+    // Both servers take writes.
+    wait::until("the old one to be refused", LATE, || {
+        old.commit(1);
+        receiver.stderr().contains("log.demoted").then_some(())
+    });
+    receiver.stop();
+    until_stored(&standby);
+    let sums = standby.sql("postgres", SUMS);
+    new.stop().ok();
+    assert_eq!(recover(&base, &fetch_from(&old.vault, "")).sql("postgres", SUMS), sums);
+}
+
 /// What has a server archive into a vault from now on, and waits until it does.
 fn archive_into(server: &Server, vault: &Path) {
     let command = push_into(vault);
