@@ -29,6 +29,9 @@ use super::receive::{Receiver, Seams, Standing};
 use crate::client::Target;
 use crate::{Limits, NAMES, World};
 
+/// So often a standby is asked what it heard of its primary.
+const ASKS: Duration = Duration::from_secs(30);
+
 /// So long the log of a new base may take that a server pushes.
 const FRESH: Duration = Duration::from_secs(120);
 
@@ -46,6 +49,18 @@ pub trait ClusterSource: Send + Sync {
 
     /// How far the server's log is durable there.
     async fn flushed(&self) -> Result<Lsn, Failure>;
+
+    /// What it heard of its primary; `None` if it is no standby.
+    async fn heard(&self) -> Result<Option<Heard>, Failure>;
+}
+
+/// What a standby heard of its primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// Whether it receives its log.
+    pub receives: bool,
+    /// How long ago a message came; `None` if none did, or the role may not see that.
+    pub age: Option<Duration>,
 }
 
 /// A server whose cluster is protected.
@@ -76,7 +91,24 @@ impl ClusterSource for Server {
         connection.close().await;
         Ok(lsn)
     }
+
+    async fn heard(&self) -> Result<Option<Heard>, Failure> {
+        let mut connection = base::connect(&self.target).await?;
+        let row = connection.one(HEARD).await?;
+        let heard = (row.text(0) == "t").then(|| Heard {
+            receives: row.text(1) == "t",
+            age: row.optional(2).and_then(|text| text.parse().ok()).map(Duration::from_millis),
+        });
+        connection.close().await;
+        Ok(heard)
+    }
 }
+
+/// Whether a server is a standby, whether it receives log, and how many milliseconds ago it heard of its primary.
+const HEARD: &str = "SELECT pg_catalog.pg_is_in_recovery(), r.pid IS NOT NULL, \
+    GREATEST(pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - r.last_msg_receipt_time) * 1000)\
+    ::pg_catalog.int8, 0)::pg_catalog.text \
+    FROM (SELECT 1) AS one LEFT JOIN pg_catalog.pg_stat_wal_receiver AS r ON true";
 
 /// How far a server's log is durable there; a standby has what it received or replayed.
 const FLUSHED: &str = "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() \
@@ -202,7 +234,7 @@ impl Continuous {
     /// Looks, bases and retention until a stop is asked for.
     async fn keep(&self, shutdown: &Shutdown) {
         let mut standing = self.receiver.as_ref().map(Receiver::standing);
-        let mut plan = Plan::new();
+        let mut plan = Plan { ask_at: standing.is_some().then(Instant::now), ..Plan::new() };
         loop {
             let wait = plan.wait(&self.schedule, self.clock.now());
             let seams = self.state.borrow().seams.clone();
@@ -223,7 +255,9 @@ impl Continuous {
     /// Does what is due: a look at the vault before a base, and a base before retention.
     async fn step(&self, plan: &mut Plan) {
         self.notice(plan);
-        if plan.look_at <= Instant::now() {
+        if plan.ask_at.is_some_and(|at| at <= Instant::now()) {
+            self.ask(plan).await;
+        } else if plan.look_at <= Instant::now() {
             self.look(plan).await;
         } else if plan.until_base(&self.schedule, self.clock.now()).is_zero() {
             self.round(plan).await;
@@ -252,6 +286,7 @@ impl Continuous {
         // wal_level=minimal, and no recovery crosses that.
         plan.is_forced |= before.hole != seams.hole || before.slots != seams.slots;
         (plan.look_at, plan.not_before, plan.made) = (Instant::now(), None, None);
+        plan.ask_at = Some(Instant::now());
         self.state.send_modify(|state| {
             state.hole.clone_from(&seams.hole);
             state.seams = seams;
@@ -259,6 +294,23 @@ impl Continuous {
                 newest.is_cut_off = true;
             }
         });
+    }
+
+    /// Asks the server whether it is a standby, and what it heard of its primary: a standby's own end says nothing of what it lacks.
+    async fn ask(&self, plan: &mut Plan) {
+        let heard = self.source.heard().await;
+        let now = self.clock.now();
+        plan.ask_at = Some(Instant::now() + if matches!(heard, Ok(None)) { LONGEST_SLEEP } else { ASKS });
+        match heard {
+            Ok(None) => self.state.send_modify(|state| state.standby = None),
+            Ok(Some(Heard { receives, age })) => self.state.send_modify(|state| {
+                let last = state.standby.as_ref().and_then(|standby| standby.alone.as_ref());
+                let alone = (!receives).then(|| LastError::again(last, &alone(self.source.url()), now));
+                state.standby = Some(judge::standby(state.standby.as_ref(), age, alone, now));
+            }),
+            // While the server is away, the receiver tells it.
+            Err(failure) => tracing::debug!(database = self.name, code = failure.code, "{failure}"),
+        }
     }
 
     /// Looks whether the newest base leads to the log's end, and plans a base if none does.
@@ -486,6 +538,13 @@ async fn is_sealed(vault: &Vault, base: base::Listed) -> bool {
     )
 }
 
+/// A standby receives nothing.
+fn alone(server: String) -> Failure {
+    let cause = "it is a standby that receives no log of its primary: nothing that is committed there comes here";
+    let next = "look at primary_conninfo and the standby's log; or name the primary, if another server was promoted";
+    Failure::new(Kind::Unavailable, "postgres.standby-alone", server, cause, next)
+}
+
 /// The newest base lacks its log.
 fn no_log(vault: &Vault, is_received: bool) -> Failure {
     let cause = "the log that the newest base needs isn't in it, so that the base restores nothing";
@@ -675,6 +734,10 @@ mod tests {
             }
             self.made.fetch_add(1, Ordering::Relaxed);
             Ok(Made { manifest, before: None, duration_ms: 1 })
+        }
+
+        async fn heard(&self) -> Result<Option<Heard>, Failure> {
+            Ok(None)
         }
 
         async fn flushed(&self) -> Result<Lsn, Failure> {

@@ -33,8 +33,42 @@ pub(super) struct State {
     pub(super) hole: Option<log::Hole>,
     /// The seams of the log that a look or a base has answered, or is about to.
     pub(super) seams: Seams,
+    /// What the server heard of its primary, if it is a standby.
+    pub(super) standby: Option<Standby>,
     /// Bytes of whole segments that the server has and the vault lacked at the last look, where the server pushes its log.
     pub(super) unpushed: u64,
+}
+
+/// After so long without a message a standby's primary may be away. It sends one every 30 seconds.
+const SILENT: Duration = Duration::from_secs(60);
+
+/// What a standby heard of its primary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Standby {
+    /// When it last heard of it; `None` if the role may not see that.
+    pub(super) heard: Option<Moment>,
+    /// Whether its primary is silent.
+    pub(super) is_silent: bool,
+    /// What it means that it receives nothing; `None` while it does.
+    pub(super) alone: Option<LastError>,
+}
+
+/// What is known of a standby whose last message came `age` ago, if that is known, and which has lost its primary if there is an
+/// `alone`. `before` is what was known.
+pub(super) fn standby(
+    before: Option<&Standby>,
+    age: Option<Duration>,
+    alone: Option<LastError>,
+    now: Moment,
+) -> Standby {
+    let known = before.and_then(|before| before.heard);
+    let heard = match (age, &alone) {
+        (Some(age), _) => Some(now.before(age)),
+        // It keeps what it has, and nothing is heard any more.
+        (None, Some(_)) => known.or(Some(now)),
+        (None, None) => None,
+    };
+    Standby { heard, is_silent: alone.is_some() || age.is_some_and(|age| age > SILENT), alone }
 }
 
 /// What the state means.
@@ -56,6 +90,10 @@ pub(super) fn judge(state: &State, standing: Option<&Standing>, now: Moment) -> 
         of_session.map(|failure| LastError::new(failure, at))
     });
     let warning = standing.and_then(|standing| standing.warning.as_ref()).map(|failure| LastError::new(failure, now));
+    let alone = state.standby.as_ref().and_then(|standby| standby.alone.clone());
+    // A standby's log goes no further than what its primary sent.
+    let heard = state.standby.as_ref().filter(|standby| standby.is_silent).and_then(|standby| standby.heard);
+    let durable_at = |standing: &Standing| standing.durable_at.map(|at| heard.map_or(at, |heard| heard.min(at)));
     let newest = state.newest.as_ref();
     let leads = newest.is_some_and(|newest| {
         let goes_on = |standing: &Standing| standing.seams == state.seams && leads(newest, Some(standing));
@@ -76,7 +114,7 @@ pub(super) fn judge(state: &State, standing: Option<&Standing>, now: Moment) -> 
         _ => Phase::Protecting,
     };
     let streamed = whole.zip(standing).and_then(|(newest, standing)| {
-        let moment = standing.durable_at?.max(newest.point.moment);
+        let moment = durable_at(standing)?.max(newest.point.moment);
         Some(Point { position: standing.durable.to_string(), moment })
     });
     let protected = streamed.or_else(|| newest.map(|newest| newest.point.clone()));
@@ -85,8 +123,8 @@ pub(super) fn judge(state: &State, standing: Option<&Standing>, now: Moment) -> 
         since.map_or(0, |since| u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX))
     };
     let behind = |standing: &Standing| {
-        let since = standing.durable_at.or_else(|| newest.map(|newest| newest.point.moment));
-        let in_step = standing.streaming && standing.durable >= standing.server;
+        let since = durable_at(standing).or_else(|| newest.map(|newest| newest.point.moment));
+        let in_step = standing.streaming && standing.durable >= standing.server && alone.is_none();
         (lag(since, in_step), standing.server.byte().saturating_sub(standing.durable.byte()))
     };
     let pushed = || (lag(newest.map(|newest| newest.point.moment), state.unpushed == 0), state.unpushed);
@@ -100,6 +138,7 @@ pub(super) fn judge(state: &State, standing: Option<&Standing>, now: Moment) -> 
             .or_else(|| state.base.clone())
             .or_else(|| state.look.clone())
             .or_else(|| state.upkeep.clone())
+            .or_else(|| alone.clone())
             .or(warning),
     }
 }
@@ -276,6 +315,32 @@ mod tests {
             ),
             ("a timeline to which no base leads", |_, at| at.timeline = TimelineId::new(2), Phase::Base, looked, 0, 0),
         ];
+        let rows = rows.into_iter().chain([
+            (
+                "a standby that hears of its primary",
+                (|state, _| state.standby = Some(heard(50, None))) as fn(&mut State, &mut Standing),
+                Phase::Protecting,
+                streamed,
+                0,
+                0,
+            ),
+            (
+                "a standby that heard of it a while ago",
+                |state, _| state.standby = Some(heard(61, None)),
+                Phase::Protecting,
+                Some(("0/90", NOW - 61_000)),
+                0,
+                0,
+            ),
+            (
+                "a standby that lost it",
+                |state, _| state.standby = Some(heard(61, error("x"))),
+                Phase::Protecting,
+                Some(("0/90", NOW - 61_000)),
+                61_000,
+                0,
+            ),
+        ]);
         for (what, change, phase, protected, lag_ms, lag_bytes) in rows {
             let (mut state, mut standing) = (state(), standing());
             change(&mut state, &mut standing);
@@ -290,6 +355,30 @@ mod tests {
         // An older timeline is caught up with.
         let on_second = State { newest: Some(Newest { timeline: 2, ..newest() }), ..state() };
         assert_eq!(judge(&on_second, Some(&standing()), at(NOW)).phase, Phase::Protecting);
+    }
+
+    fn heard(seconds: u64, alone: Option<LastError>) -> Standby {
+        standby(None, Some(Duration::from_secs(seconds)), alone, at(NOW))
+    }
+
+    #[test]
+    fn what_is_known_of_a_standby() {
+        let alone = || error("x");
+        let before = Standby { heard: Some(at(900_000)), is_silent: false, alone: None };
+        let unknown = Standby { heard: None, ..before.clone() };
+        let second = Some(Duration::from_secs(1));
+        for (before, age, alone, expected) in [
+            (None, second, None, Some(NOW - 1000)),
+            (Some(&before), second, None, Some(NOW - 1000)),
+            // The role may not see it.
+            (Some(&before), None, None, None),
+            (Some(&before), None, alone(), Some(900_000)),
+            (Some(&unknown), None, alone(), Some(NOW)),
+            (None, None, alone(), Some(NOW)),
+        ] {
+            let known = standby(before, age, alone, at(NOW));
+            assert_eq!(known.heard, expected.map(at), "{before:?} {age:?}");
+        }
     }
 
     fn cut_off(state: &mut State) {
@@ -319,16 +408,18 @@ mod tests {
     #[test]
     fn errors_in_their_order() {
         let mut state = State { base: error("b"), look: error("c"), upkeep: error("d"), ..state() };
-        let mut standing = Standing { warning: Some(failed("e")), ..standing() };
+        state.standby = Some(heard(1, error("e")));
+        let mut standing = Standing { warning: Some(failed("f")), ..standing() };
         (standing.streaming, standing.failure) = (false, Some(failed("a")));
-        let clear: [fn(&mut State, &mut Standing); 5] = [
+        let clear: [fn(&mut State, &mut Standing); 6] = [
             |_, standing| standing.streaming = true,
             |state, _| state.base = None,
             |state, _| state.look = None,
             |state, _| state.upkeep = None,
+            |state, _| state.standby = None,
             |_, standing| standing.warning = None,
         ];
-        for (code, clear) in ["a", "b", "c", "d", "e"].iter().zip(clear) {
+        for (code, clear) in ["a", "b", "c", "d", "e", "f"].iter().zip(clear) {
             let error = judge(&state, Some(&standing), at(NOW)).error;
             assert_eq!(error.map(|error| error.code).as_deref(), Some(*code));
             clear(&mut state, &mut standing);

@@ -18,6 +18,8 @@ pub(super) const SOON: Duration = Duration::from_secs(15);
 /// What comes next.
 #[derive(Debug)]
 pub(super) struct Plan {
+    /// When the server is asked whether it is a standby; `None` where that says nothing.
+    pub(super) ask_at: Option<Instant>,
     /// When the vault is looked at.
     pub(super) look_at: Instant,
     /// Looks in a row that failed.
@@ -44,6 +46,7 @@ impl Plan {
     /// Only a look is planned.
     pub(super) fn new() -> Self {
         Self {
+            ask_at: None,
             look_at: Instant::now(),
             failed_looks: 0,
             has_looked: false,
@@ -59,7 +62,8 @@ impl Plan {
 
     /// How long until something is due. The wall clock may be set, so the wait is bounded.
     pub(super) fn wait(&self, schedule: &Schedule, now: Moment) -> Duration {
-        let look = self.look_at.saturating_duration_since(Instant::now());
+        let look = self.ask_at.map_or(self.look_at, |ask| ask.min(self.look_at));
+        let look = look.saturating_duration_since(Instant::now());
         let upkeep = self.upkeep_at.map_or(LONGEST_SLEEP, |upkeep| upkeep.since(now));
         self.until_base(schedule, now).min(look).min(upkeep).min(LONGEST_SLEEP)
     }
