@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use seawall_tests::{Output, Process, run, wait};
 use serde_json::Value;
@@ -23,9 +24,19 @@ struct Site {
 impl Site {
     /// `more` is what the configuration says of the cluster beside its place.
     fn start(major: u32, settings: &str, more: &str) -> Self {
+        Self::of(Self::server(major, settings), more)
+    }
+
+    /// A server with the role that protects it.
+    fn server(major: u32, settings: &str) -> Server {
         let server = Server::start_with(major, &format!("wal_level = replica\nmax_wal_senders = 4\n{settings}"));
         server.sql("postgres", "CREATE TABLE t (tx int, n int, filler text); CREATE ROLE seawall LOGIN REPLICATION");
         server.sql("postgres", &format!("GRANT EXECUTE ON FUNCTION {} TO seawall", FUNCTIONS.join(", ")));
+        server
+    }
+
+    /// A configuration of a server.
+    fn of(server: Server, more: &str) -> Self {
         let vault = PathBuf::from(server.folder_of_its_own("vault"));
         let folder = PathBuf::from(server.folder_of_its_own("config"));
         let (socket, config) = (folder.join("control"), folder.join("seawall.yml"));
@@ -150,7 +161,14 @@ fn after_a_hole_a_base_is_made_at_once() {
         site.server.sql("postgres", "CHECKPOINT");
     }
     let mut process = site.protect();
-    wait::until("a base behind the hole", LATE, || (site.bases() == 2).then_some(()));
+    let made = || {
+        let status = site.status()?;
+        let bases = site.bases();
+        // What is behind the hole isn't protected without it.
+        assert!(bases == 2 || status["phase"] != "protecting", "{status}");
+        (bases == 2).then_some(())
+    };
+    wait::until("a base behind the hole", LATE, made);
     let status = site.until_protected();
     let alarms = status["alarms"].as_array().expect("alarms");
     assert!(alarms.iter().any(|alarm| alarm["code"] == "alarm.hole"), "{status}");
@@ -159,6 +177,76 @@ fn after_a_hole_a_base_is_made_at_once() {
     let sums = site.sums();
     let timeline = site.seawall(&["timeline", "shop", "--json"]).ok().json();
     assert_eq!(timeline["holes"].as_array().map(Vec::len), Some(1), "{timeline}");
+    assert_eq!(site.bases(), 2);
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_cluster_whose_server_is_restarted_in_order_goes_on_within_seconds() {
+    let mut site = Site::start(18, "max_slot_wal_keep_size = '1GB'\n", CONTINUOUS);
+    let mut process = site.protect();
+    site.until_protected();
+    site.commit(3);
+    site.server.stop();
+    site.server.start_again();
+    let begun = Instant::now();
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let status = site.until_protected();
+    assert!(status["error"].is_null(), "{status}");
+    assert!(!process.stderr().contains("postgres.protocol"), "{}", process.stderr());
+    assert_eq!(site.bases(), 1);
+    let sums = site.sums();
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_vault_that_is_emptied_behind_the_process_gets_a_base_at_once() {
+    let mut site = Site::start(18, "max_slot_wal_keep_size = '1GB'\n", CONTINUOUS);
+    let mut process = site.protect();
+    site.until_protected();
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    std::fs::remove_dir_all(site.vault.join("physical")).expect("removed");
+    wait::until("the loss to be noticed", LATE, || {
+        site.commit(1);
+        process.stderr().contains("are gone").then_some(())
+    });
+    let made = || {
+        let before = site.bases();
+        let status = site.status()?;
+        // Without a base nothing is protected.
+        assert!(before + site.bases() > 0 || status["phase"] != "protecting", "{status}");
+        (before == 1).then_some(())
+    };
+    wait::until("another base", LATE, made);
+    site.commit(3);
+    site.until_protected();
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    let sums = site.sums();
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_standby_that_lost_its_primary_is_not_in_step() {
+    let mut primary = Site::server(18, "max_slot_wal_keep_size = '1GB'\n");
+    let mut site = Site::of(Server::standby_of(&primary), CONTINUOUS);
+    let mut process = site.protect();
+    wal::commit(&primary, &mut site.transactions, 3);
+    let status = site.until_protected();
+    assert!(status["error"].is_null(), "{status}");
+    let end = primary.sql("postgres", "SELECT pg_current_wal_lsn()");
+    let there = format!("SELECT flush_lsn >= '{end}' FROM pg_stat_replication WHERE application_name = 'seawall'");
+    wait::until("the log", LATE, || (site.server.sql("postgres", &there) == "t").then_some(()));
+    let sums = primary.sql("postgres", SUMS);
+    primary.kill();
+    let told = || site.status().filter(|status| status["error"]["code"] == "postgres.standby-alone");
+    let status = wait::until("the loss to be told", LATE, told);
+    assert_ne!(status["lag_ms"], 0, "{status}");
     process.stop().ok();
     assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
 }
@@ -189,6 +277,9 @@ fn a_pushed_log_and_bases_by_schedule_recover_too() {
     site.commit(9);
     let name = site.server.sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())");
     wal::until_archived(&site.server, &name);
+    // A look at the vault finds that the log of the base has come.
+    let status = site.until_protected();
+    assert!(status["error"].is_null(), "{status}");
     let sums = site.sums();
     process.stop().ok();
     assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);

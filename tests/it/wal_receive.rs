@@ -2,7 +2,7 @@
 //! recorded.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use seawall_tests::{Process, Random, run, seawall, wait};
 
@@ -211,6 +211,32 @@ fn received_log_waits_for_a_store_that_is_away_and_for_a_server_that_restarts() 
 }
 
 #[test]
+fn received_log_goes_on_behind_orderly_restarts_of_the_server() {
+    for major in VERSIONS {
+        let mut site = Site::start(major, "");
+        let mut receiver = site.receive();
+        site.until_stored();
+        let base = site.server.base();
+        for _ in 0..2 {
+            site.commit(5);
+            site.server.stop();
+            site.server.start_again();
+            // The waits between sessions are a second at first.
+            let begun = Instant::now();
+            let streams = "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'seawall'";
+            wait::until("the stream", LATE, || (site.server.sql("postgres", streams) == "1").then_some(()));
+            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+        }
+        assert!(!receiver.stderr().contains("postgres.protocol"), "{}", receiver.stderr());
+        site.commit(5);
+        site.until_stored();
+        let sums = site.sums();
+        receiver.stop().ok();
+        assert_eq!(recover(&base, &fetch_from(&site.vault, "")).sql("postgres", SUMS), sums);
+    }
+}
+
+#[test]
 fn received_log_follows_a_promotion_and_refuses_the_demoted_server() {
     for major in VERSIONS {
         let mut old = Site::start(major, "");
@@ -242,6 +268,34 @@ fn received_log_follows_a_promotion_and_refuses_the_demoted_server() {
         assert_eq!(objects(&old.vault, ""), before, "nothing of it is in the vault");
         assert_eq!(recover(&base, &fetch_from(&old.vault, "")).sql("postgres", SUMS), sums, "{major}");
     }
+}
+
+#[test]
+fn a_receiver_of_the_old_server_ends_its_session_when_the_promoted_one_ships_into_the_vault() {
+    let mut old = Site::start(18, "");
+    let standby = Server::standby_of(&old.server);
+    let mut receiver = old.receive();
+    old.until_stored();
+    let base = old.server.base();
+    old.commit(3);
+    old.until_stored();
+    let end = old.server.sql("postgres", "SELECT pg_current_wal_lsn()");
+    let there = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
+    wait::until("the standby's log", LATE, || (standby.sql("postgres", &there) == "t").then_some(()));
+    standby.sql("postgres", "SELECT pg_promote()");
+    standby.sql("postgres", "INSERT INTO t VALUES (1001, 1, 'new')");
+    let mut new = receive(&standby, &old.vault);
+    until_stored(&standby);
+    // Both servers take writes.
+    wait::until("the old one to be refused", LATE, || {
+        old.commit(1);
+        receiver.stderr().contains("log.demoted").then_some(())
+    });
+    receiver.stop();
+    until_stored(&standby);
+    let sums = standby.sql("postgres", SUMS);
+    new.stop().ok();
+    assert_eq!(recover(&base, &fetch_from(&old.vault, "")).sql("postgres", SUMS), sums);
 }
 
 /// What has a server archive into a vault from now on, and waits until it does.

@@ -15,7 +15,7 @@ use seawall_config::fields::{At, Fields};
 use seawall_core::{Both, Failure, Journal, Progress, SystemClock, TaskKind};
 use seawall_postgres::Target;
 use seawall_postgres::physical::base::Made;
-use seawall_postgres::physical::continuous::{ClusterSource, Continuous, Parts, Server};
+use seawall_postgres::physical::continuous::{ClusterSource, Continuous, Heard, Parts, Server};
 use seawall_postgres::physical::prove::ClusterProver;
 use seawall_postgres::physical::receive::{ReceiveOptions, Receiver};
 use seawall_sqlite::Upkeep;
@@ -161,6 +161,10 @@ impl ClusterSource for Hooked {
 
     async fn flushed(&self) -> Result<Lsn, Failure> {
         self.source.flushed().await
+    }
+
+    async fn heard(&self) -> Result<Option<Heard>, Failure> {
+        self.source.heard().await
     }
 }
 

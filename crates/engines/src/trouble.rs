@@ -3,12 +3,13 @@
 use seawall_core::LastError;
 
 /// Errors with which captures go on, while the vault lacks something or another writer is in the way there.
-const UNSAFE: [&str; 11] = [
+const UNSAFE: [&str; 12] = [
     "archive.lost",
     "lmdb.lost",
     "lmdb.two-writers",
     "postgres.damaged-pages",
     "postgres.not-synchronous",
+    "postgres.standby-alone",
     "proof.beyond",
     "sqlite.lost",
     "sqlite.mixed",

@@ -196,10 +196,20 @@ impl Connection {
                 _ => {
                     return match self.message().await? {
                         Message::ErrorResponse(body) => Err(self.refusal(&body)),
+                        // A server that is shut down in order completes the command, and closes the connection.
+                        Message::CommandComplete(_) | Message::ReadyForQuery(_) => Err(self.closing()),
                         _ => Err(self.confused("an answer that doesn't belong to a stream")),
                     };
                 }
             }
+        }
+    }
+
+    /// The server ended the stream without an error.
+    fn closing(&self) -> Error {
+        Error::Connection {
+            server: self.server.clone(),
+            cause: "the server ended the stream: it shuts down".to_owned(),
         }
     }
 

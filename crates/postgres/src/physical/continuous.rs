@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use seawall_archive::log::{self, Lsn};
+use seawall_archive::log::{self, Log, Lsn};
 use seawall_archive::{RetentionPolicy, Schedule, retry_after};
 use seawall_core::{
     Activity, Clock, Description, Engine, Failure, Figures, Files, Gauge, History, Hole, Kind, LastError, Moment,
-    Phase, Point, Progress, Protect, Prove, Shutdown, Status,
+    Point, Progress, Protect, Prove, Shutdown, Status,
 };
 use seawall_vault::Vault;
 use tokio::sync::watch;
@@ -21,14 +21,22 @@ use tokio::time::{Instant, sleep};
 
 use super::base::{self, Made};
 use super::history::{self, Newest};
+use super::judge::{self, Judged, Looked, State, Verdict, judge};
 use super::kept::{Kept, may_not_delete};
+use super::plan::{LONGEST_SLEEP, Plan, SOON};
 use super::prove::ClusterProver;
-use super::receive::{Receiver, Standing};
+use super::receive::{Receiver, Seams, Standing};
 use crate::client::Target;
 use crate::{Limits, NAMES, World};
 
-/// The longest sleep: a clock that was set is noticed after this time.
-const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
+/// So often a standby is asked what it heard of its primary.
+const ASKS: Duration = Duration::from_secs(30);
+
+/// So long the log of a new base may take that a server pushes.
+const FRESH: Duration = Duration::from_secs(120);
+
+/// After this time the vault is looked at again, when the log of a base doesn't come.
+const AGAIN: Duration = Duration::from_secs(300);
 
 /// The source of a protected cluster: what makes its bases, and knows how far its log goes.
 #[async_trait]
@@ -41,6 +49,18 @@ pub trait ClusterSource: Send + Sync {
 
     /// How far the server's log is durable there.
     async fn flushed(&self) -> Result<Lsn, Failure>;
+
+    /// What it heard of its primary; `None` if it is no standby.
+    async fn heard(&self) -> Result<Option<Heard>, Failure>;
+}
+
+/// What a standby heard of its primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// Whether it receives its log.
+    pub receives: bool,
+    /// How long ago a message came; `None` if none did, or the role may not see that.
+    pub age: Option<Duration>,
 }
 
 /// A server whose cluster is protected.
@@ -71,7 +91,24 @@ impl ClusterSource for Server {
         connection.close().await;
         Ok(lsn)
     }
+
+    async fn heard(&self) -> Result<Option<Heard>, Failure> {
+        let mut connection = base::connect(&self.target).await?;
+        let row = connection.one(HEARD).await?;
+        let heard = (row.text(0) == "t").then(|| Heard {
+            receives: row.text(1) == "t",
+            age: row.optional(2).and_then(|text| text.parse().ok()).map(Duration::from_millis),
+        });
+        connection.close().await;
+        Ok(heard)
+    }
 }
+
+/// Whether a server is a standby, whether it receives log, and how many milliseconds ago it heard of its primary.
+const HEARD: &str = "SELECT pg_catalog.pg_is_in_recovery(), r.pid IS NOT NULL, \
+    GREATEST(pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - r.last_msg_receipt_time) * 1000)\
+    ::pg_catalog.int8, 0)::pg_catalog.text \
+    FROM (SELECT 1) AS one LEFT JOIN pg_catalog.pg_stat_wal_receiver AS r ON true";
 
 /// How far a server's log is durable there; a standby has what it received or replayed.
 const FLUSHED: &str = "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() \
@@ -92,25 +129,6 @@ pub struct Continuous {
     gauge: Arc<Gauge>,
     told_sealed: AtomicBool,
     told_denied: AtomicBool,
-}
-
-/// How the protection is.
-#[derive(Debug, Clone, Default)]
-struct State {
-    /// Whether it runs.
-    runs: bool,
-    /// Whether the vault was looked at.
-    looked: bool,
-    /// The newest base, and what was known of the log when it was made or found.
-    newest: Option<Newest>,
-    /// Why the last base wasn't made.
-    base: Option<LastError>,
-    /// Why the log isn't received.
-    log: Option<LastError>,
-    /// The last error of retention.
-    upkeep: Option<LastError>,
-    /// The newest hole of the log that a base was made behind, or is about to be.
-    hole: Option<log::Hole>,
 }
 
 impl std::fmt::Debug for Continuous {
@@ -190,9 +208,14 @@ impl Continuous {
     /// Receives the log until a stop is asked for. A failure that needs a person is told, and tried again all the same: the
     /// person may act on the server.
     async fn receive(&self, receiver: &Receiver, shutdown: &Shutdown) {
-        let mut failures = 0;
+        let sessions = || receiver.standing().borrow().sessions;
+        let (mut failures, mut before) = (0, sessions());
         while let Err(failure) = receiver.run(shutdown).await {
+            if sessions() > before {
+                failures = 0;
+            }
             failures += 1;
+            before = sessions();
             let now = self.clock.now();
             tracing::error!(
                 database = self.name,
@@ -208,95 +231,217 @@ impl Continuous {
         }
     }
 
-    /// Bases and retention until a stop is asked for.
+    /// Looks, bases and retention until a stop is asked for.
     async fn keep(&self, shutdown: &Shutdown) {
-        let (mut failures, mut upkeep_at) = (0, Some(self.clock.now()));
-        let mut due = self.first_due(&mut failures).await;
         let mut standing = self.receiver.as_ref().map(Receiver::standing);
+        let mut plan = Plan { ask_at: standing.is_some().then(Instant::now), ..Plan::new() };
         loop {
-            let now = self.clock.now();
-            let next = upkeep_at.map_or(due, |upkeep| upkeep.min(due));
+            let wait = plan.wait(&self.schedule, self.clock.now());
+            let seams = self.state.borrow().seams.clone();
             tokio::select! {
                 () = shutdown.graceful() => return,
-                hole = holed(&mut standing, self.state.borrow().hole.clone()) => {
-                    self.state.send_modify(|state| state.hole = Some(hole));
-                    due = self.clock.now();
-                }
-                () = sleep(next.since(now).min(LONGEST_SLEEP)), if next > now => {}
-                () = std::future::ready(()), if next <= now => {}
+                () = news(&mut standing, &seams, plan.has_streamed) => {}
+                () = sleep(wait) => {}
             }
             // What is dropped here counts for nothing, and is deleted later.
             tokio::select! {
                 biased;
                 () = shutdown.graceful() => return,
-                () = async {
-                    if due <= self.clock.now() {
-                        due = self.round(&mut failures).await;
-                        upkeep_at = Some(self.clock.now());
-                    } else if upkeep_at.is_some_and(|upkeep| upkeep <= self.clock.now()) {
-                        upkeep_at = self.clean().await;
-                    }
-                } => {}
+                () = self.step(&mut plan) => {}
             }
         }
     }
 
-    /// When the first base is due.
-    async fn first_due(&self, failures: &mut u32) -> Moment {
+    /// Does what is due: a look at the vault before a base, and a base before retention.
+    async fn step(&self, plan: &mut Plan) {
+        self.notice(plan);
+        if plan.ask_at.is_some_and(|at| at <= Instant::now()) {
+            self.ask(plan).await;
+        } else if plan.look_at <= Instant::now() {
+            self.look(plan).await;
+        } else if plan.until_base(&self.schedule, self.clock.now()).is_zero() {
+            self.round(plan).await;
+        } else if plan.upkeep_at.is_some_and(|upkeep| upkeep <= self.clock.now()) {
+            plan.upkeep_at = self.clean().await;
+        }
+    }
+
+    /// Takes note of what the receiver tells. After a seam of the log nothing counts as protected until a look or a base answers it.
+    fn notice(&self, plan: &mut Plan) {
+        let Some(receiver) = &self.receiver else { return };
+        let standing = receiver.standing();
+        let (seams, streaming) = {
+            let standing = standing.borrow();
+            (standing.seams.clone(), standing.streaming)
+        };
+        if streaming && !plan.has_streamed {
+            // Before that, another process may have taken over, with other rules of retention.
+            (plan.has_streamed, plan.upkeep_at) = (true, Some(self.clock.now()));
+        }
+        let before = self.state.borrow().seams.clone();
+        if before == seams {
+            return;
+        }
+        // Behind a hole, no earlier base restores anything. While there was no slot, the server may have run with
+        // wal_level=minimal, and no recovery crosses that.
+        plan.is_forced |= before.hole != seams.hole || before.slots != seams.slots;
+        (plan.look_at, plan.not_before, plan.made) = (Instant::now(), None, None);
+        plan.ask_at = Some(Instant::now());
+        self.state.send_modify(|state| {
+            state.hole.clone_from(&seams.hole);
+            state.seams = seams;
+            if let Some(newest) = &mut state.newest {
+                newest.is_cut_off = true;
+            }
+        });
+    }
+
+    /// Asks the server whether it is a standby, and what it heard of its primary: a standby's own end says nothing of what it lacks.
+    async fn ask(&self, plan: &mut Plan) {
+        let heard = self.source.heard().await;
         let now = self.clock.now();
-        match history::newest(self.kept.vault()).await {
-            Ok(newest) => {
-                let last = newest.as_ref().filter(|newest| !newest.is_cut_off).map(|newest| newest.id.moment());
-                self.state.send_modify(|state| (state.newest, state.looked) = (newest, true));
-                self.schedule.due(last, now)
-            }
-            Err(error) => self.failed(&error.into(), failures),
+        plan.ask_at = Some(Instant::now() + if matches!(heard, Ok(None)) { LONGEST_SLEEP } else { ASKS });
+        match heard {
+            Ok(None) => self.state.send_modify(|state| state.standby = None),
+            Ok(Some(Heard { receives, age })) => self.state.send_modify(|state| {
+                let last = state.standby.as_ref().and_then(|standby| standby.alone.as_ref());
+                let alone = (!receives).then(|| LastError::again(last, &alone(self.source.url()), now));
+                state.standby = Some(judge::standby(state.standby.as_ref(), age, alone, now));
+            }),
+            // While the server is away, the receiver tells it.
+            Err(failure) => tracing::debug!(database = self.name, code = failure.code, "{failure}"),
         }
     }
 
-    /// One base, as soon as the log streams, and when the next one is due.
-    async fn round(&self, failures: &mut u32) -> Moment {
+    /// Looks whether the newest base leads to the log's end, and plans a base if none does.
+    async fn look(&self, plan: &mut Plan) {
+        match self.looked(plan).await {
+            Ok(()) => plan.failed_looks = 0,
+            Err(failure) => {
+                plan.failed_looks = plan.failed_looks.saturating_add(1);
+                plan.look_at = Instant::now() + retry_after(plan.failed_looks);
+                self.tell_look(&failure);
+            }
+        }
+    }
+
+    async fn looked(&self, plan: &mut Plan) -> Result<(), Failure> {
+        let vault = self.kept.vault();
+        let listed = base::list(vault).await?;
+        let found = history::newest(vault).await?;
+        let unpushed = self.unpushed(found.as_ref()).await?;
+        let (now, last) = (self.clock.now(), listed.last().copied());
+        let standing = self.receiver.as_ref().map(|receiver| receiver.standing().borrow().clone());
+        let looked = Looked {
+            found: found.as_ref(),
+            listed: last.map(|base| base.id),
+            is_sealed: match last.filter(|last| found.as_ref().is_none_or(|found| found.id != last.id)) {
+                Some(base) => is_sealed(vault, base).await,
+                None => false,
+            },
+            made: plan.made.map(|(stop, _)| stop),
+            is_fresh: plan.made.is_some_and(|(_, at)| at.elapsed() < FRESH),
+            standing: standing.as_ref(),
+        };
+        let verdict = judge::verdict(&looked);
+        plan.has_looked = true;
+        plan.look_at = Instant::now()
+            + match verdict {
+                Verdict::Leads | Verdict::Due | Verdict::Unknown => LONGEST_SLEEP,
+                Verdict::Waits if self.receiver.is_none() => SOON,
+                Verdict::Waits | Verdict::Lost => AGAIN,
+            };
+        let begun = listed.iter().map(|base| base.id.moment());
+        plan.last = match verdict {
+            Verdict::Due => None,
+            _ => begun.filter(|begun| !judge::is_of_future(*begun, now)).max(),
+        };
+        if verdict == Verdict::Leads {
+            plan.made = None;
+        }
+        self.state.send_modify(|state| {
+            (state.looked, state.look, state.unpushed) = (true, None, unpushed);
+            match verdict {
+                Verdict::Leads => state.newest = found,
+                Verdict::Due | Verdict::Lost => {
+                    state.newest = found.map(|found| Newest { is_cut_off: true, ..found });
+                }
+                // The base that was made is all that is known.
+                Verdict::Waits | Verdict::Unknown => {}
+            }
+        });
+        if verdict == Verdict::Lost {
+            if self.receiver.is_some() {
+                // Another base may get its log.
+                (plan.made, plan.look_at) = (None, Instant::now() + LONGEST_SLEEP);
+            }
+            self.tell_look(&no_log(vault, self.receiver.is_some()));
+        }
+        Ok(())
+    }
+
+    /// Tells what a look found wrong.
+    fn tell_look(&self, failure: &Failure) {
+        let now = self.clock.now();
+        tracing::error!(database = self.name, code = failure.code, next = failure.next, "{failure}");
+        self.state.send_modify(|state| state.look = Some(LastError::again(state.look.as_ref(), failure, now)));
+    }
+
+    /// Bytes of whole segments that the server didn't push. Of a log that is received, the receiver knows.
+    async fn unpushed(&self, found: Option<&Newest>) -> Result<u64, Failure> {
+        let Some(found) = found.filter(|_| self.receiver.is_none()) else { return Ok(0) };
+        let reached = found.point.position.parse().unwrap_or(found.stop);
+        let Some(log) = Log::open(self.kept.vault()).await? else { return Ok(0) };
+        Ok(judge::unpushed(self.source.flushed().await?, reached, log.cluster().segment_size))
+    }
+
+    /// One base, as soon as the log streams. Plans what comes after it.
+    async fn round(&self, plan: &mut Plan) {
         if let Some(receiver) = &self.receiver {
             // Without its log a base restores nothing. What keeps the log away is told as its own error.
             let _ = receiver.standing().wait_for(|standing| standing.streaming).await;
+            // This base is made behind every seam so far.
+            self.notice(plan);
         }
         let operation = self.gauge.operation();
         let made = self.base(Arc::clone(&self.gauge) as Arc<dyn Progress>).await;
         drop(operation);
         let Made { manifest, duration_ms, .. } = match made {
             Ok(made) => made,
-            Err(failure) => return self.failed(&failure, failures),
+            Err(failure) => return self.failed(&failure, plan),
         };
-        *failures = 0;
         tracing::info!(database = self.name, base = %manifest.id, bytes = manifest.totals.stored, duration_ms, "a base was made");
         let damaged = damage(&manifest.damaged, self.source.url()).map(|failure| {
             tracing::error!(database = self.name, code = failure.code, next = failure.next, "{failure}");
             LastError::new(&failure, self.clock.now())
         });
+        plan.made(manifest.id, manifest.stop, self.clock.now());
         self.state.send_modify(|state| {
             state.base = damaged;
-            state.looked = true;
-            state.newest = Some(Newest {
-                id: manifest.id,
-                ended: manifest.ended,
-                stop: manifest.stop,
-                bytes: manifest.totals.bytes,
-                point: Point { position: manifest.stop.to_string(), moment: manifest.ended },
-                is_cut_off: false,
-            });
+            // Where the server pushes its log, only a look knows whether it comes.
+            if self.receiver.is_some() {
+                state.newest = Some(Newest {
+                    id: manifest.id,
+                    ended: manifest.ended,
+                    timeline: manifest.timeline,
+                    stop: manifest.stop,
+                    bytes: manifest.totals.bytes,
+                    point: Point { position: manifest.stop.to_string(), moment: manifest.ended },
+                    is_cut_off: false,
+                });
+            }
         });
-        self.schedule.due(Some(manifest.id.moment()), self.clock.now())
     }
 
-    /// Tells that a base wasn't made; returns when to try again.
-    fn failed(&self, failure: &Failure, failures: &mut u32) -> Moment {
-        *failures = failures.saturating_add(1);
-        let now = self.clock.now();
-        let again = now.after(retry_after(*failures));
+    /// Tells that a base wasn't made, and plans to try again.
+    fn failed(&self, failure: &Failure, plan: &mut Plan) {
+        plan.failures = plan.failures.saturating_add(1);
+        let (now, wait) = (self.clock.now(), retry_after(plan.failures));
+        plan.not_before = Some(Instant::now() + wait);
+        let again = now.after(wait);
         tracing::error!(database = self.name, code = failure.code, next = failure.next, %again, "no base was made: {failure}");
-        let error = LastError { count: u64::from(*failures), ..LastError::new(failure, now) };
+        let error = LastError { count: u64::from(plan.failures), ..LastError::new(failure, now) };
         self.state.send_modify(|state| state.base = Some(error));
-        again
     }
 
     /// Retention; returns when there is more to do. What fails is told, and waits for the next time.
@@ -376,14 +521,38 @@ impl Continuous {
     }
 }
 
-/// Waits until the receiver has recorded another hole of the log than the `known` one.
-async fn holed(standing: &mut Option<watch::Receiver<Standing>>, known: Option<log::Hole>) -> log::Hole {
+/// Waits until the receiver tells of a seam that isn't known yet, or streams for the first time.
+async fn news(standing: &mut Option<watch::Receiver<Standing>>, known: &Seams, has_streamed: bool) {
     let Some(standing) = standing else { return std::future::pending().await };
-    let changed = standing.wait_for(|standing| standing.hole.is_some() && standing.hole != known).await;
-    match changed.map(|standing| standing.hole.clone()) {
-        Ok(Some(hole)) => hole,
-        _ => std::future::pending().await,
+    let news = |standing: &Standing| standing.seams != *known || standing.streaming && !has_streamed;
+    if standing.wait_for(news).await.is_err() {
+        std::future::pending().await
     }
+}
+
+/// Whether no key at hand opens the manifest of a base.
+async fn is_sealed(vault: &Vault, base: base::Listed) -> bool {
+    matches!(
+        base::manifest(vault, base).await,
+        Err(crate::Error::Archive(seawall_archive::Error::Vault(seawall_vault::Error::Sealing { .. })))
+    )
+}
+
+/// A standby receives nothing.
+fn alone(server: String) -> Failure {
+    let cause = "it is a standby that receives no log of its primary: nothing that is committed there comes here";
+    let next = "look at primary_conninfo and the standby's log; or name the primary, if another server was promoted";
+    Failure::new(Kind::Unavailable, "postgres.standby-alone", server, cause, next)
+}
+
+/// The newest base lacks its log.
+fn no_log(vault: &Vault, is_received: bool) -> Failure {
+    let cause = "the log that the newest base needs isn't in it, so that the base restores nothing";
+    let next = match is_received {
+        true => "run `seawall timeline` on it, and find out what deletes objects of the vault; another base is made",
+        false => "have the server ship its log (`seawall wal push` as archive_command), and look at pg_stat_archiver",
+    };
+    Failure::new(Kind::Refused, "postgres.no-log", vault.url(), cause, next)
 }
 
 /// A hole of the log, as a status tells it.
@@ -404,64 +573,6 @@ fn damage(damaged: &[base::Damaged], object: String) -> Option<Failure> {
     );
     let next = "check the disk, find the relation with pg_filenode_relation, and restore it from an earlier base";
     Some(Failure::new(Kind::Corrupt, "postgres.damaged-pages", object, cause, next))
-}
-
-/// What the state means.
-#[derive(Debug, PartialEq, Eq)]
-struct Judged {
-    phase: Phase,
-    protected: Option<Point>,
-    lag_ms: u64,
-    lag_bytes: u64,
-    error: Option<LastError>,
-}
-
-/// Judges how the protection stands. `standing` is the receiver's; there is none where the server pushes its log. Pure.
-fn judge(state: &State, standing: Option<&Standing>, now: Moment) -> Judged {
-    let streams = standing.is_none_or(|standing| standing.streaming);
-    let of_session = standing.and_then(|standing| standing.failure.as_ref()).filter(|_| !streams);
-    let log = state.log.clone().filter(|_| !streams).or_else(|| {
-        let at = standing.and_then(|standing| standing.failed_at).unwrap_or(now);
-        of_session.map(|failure| LastError::new(failure, at))
-    });
-    let unbounded = standing.and_then(|standing| standing.warning.as_ref()).map(|failure| LastError::new(failure, now));
-    let phase = match state {
-        State { runs: false, .. } => Phase::Stopped,
-        _ if log.is_some() => Phase::Failing,
-        State { base: Some(error), .. } if error.code != "postgres.damaged-pages" => Phase::Failing,
-        State { looked: false, .. } => Phase::Starting,
-        State { newest: None, .. } => Phase::Base,
-        _ if !streams => Phase::Starting,
-        _ => Phase::Protecting,
-    };
-    let newest = state.newest.as_ref();
-    // What the base needs must be there before anything is protected.
-    let point = |newest: &Newest| {
-        let streamed = standing.filter(|standing| standing.durable >= newest.stop && !newest.is_cut_off);
-        let streamed = streamed.and_then(|standing| Some((standing.durable, standing.durable_at?)));
-        streamed.map_or_else(
-            || newest.point.clone(),
-            |(lsn, at)| Point { position: lsn.to_string(), moment: at.max(newest.point.moment) },
-        )
-    };
-    let protected = newest.map(point);
-    let behind = |standing: &Standing| {
-        let since = standing.durable_at.or_else(|| newest.map(|newest| newest.point.moment));
-        let in_step = standing.streaming && standing.durable >= standing.server;
-        let lag = since.filter(|_| !in_step && state.runs).map_or(Duration::ZERO, |since| now.since(since));
-        (
-            u64::try_from(lag.as_millis()).unwrap_or(u64::MAX),
-            standing.server.byte().saturating_sub(standing.durable.byte()),
-        )
-    };
-    let (lag_ms, lag_bytes) = standing.map_or((0, 0), behind);
-    Judged {
-        phase,
-        protected,
-        lag_ms,
-        lag_bytes,
-        error: log.or_else(|| state.base.clone()).or_else(|| state.upkeep.clone()).or(unbounded),
-    }
 }
 
 /// Nothing runs any more, however the protection ended.
@@ -562,14 +673,155 @@ impl Protect for Continuous {
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt as _;
-    use seawall_archive::log::TimelineId;
+    use std::sync::atomic::{AtomicU64, AtomicUsize};
 
+    use bytes::Bytes;
+    use futures::FutureExt as _;
+    use seawall_archive::log::{Cluster, SegmentName, SegmentSize, SystemId, TimelineId};
+    use seawall_archive::write_document;
+    use seawall_core::{Phase, Steady, SystemClock, Thinning};
+    use seawall_vault::memory::MemoryStore;
+    use seawall_vault::{Environment, Policy, Prefix, Scheme};
+
+    use super::super::base::layout;
+    use super::super::base::manifest::tests::sample;
     use super::*;
 
-    /// A hole may be recorded while a base is made, or before the first look at the receiver.
+    const SIZE: u64 = 1 << 20;
+
+    fn cluster() -> Cluster {
+        Cluster { system: SystemId::new(7), segment_size: SegmentSize::new(1 << 20).expect("a size") }
+    }
+
+    /// The time of tokio's clock.
+    #[derive(Debug, Clone, Copy)]
+    struct Paused(Instant);
+
+    impl Clock for Paused {
+        fn now(&self) -> Moment {
+            Moment::from_millis(1_790_000_000_000).after(self.0.elapsed())
+        }
+
+        fn steady(&self) -> Steady {
+            SystemClock.steady()
+        }
+    }
+
+    /// A server that pushes a segment with each base, unless it fails to.
+    struct Pushing {
+        clock: Paused,
+        made: AtomicUsize,
+        flushed: AtomicU64,
+        fails: AtomicBool,
+    }
+
+    #[async_trait]
+    impl ClusterSource for Pushing {
+        fn url(&self) -> String {
+            "postgres://stub".into()
+        }
+
+        async fn base(&self, vault: &Vault, _: Arc<dyn Progress>) -> Result<Made, Failure> {
+            let start = self.flushed.fetch_add(SIZE, Ordering::Relaxed);
+            let mut manifest = sample(self.clock.now().as_millis() / 1000, start + 0x28, start + 0x100);
+            (manifest.packs, manifest.uses, manifest.index) = Default::default();
+            manifest.damaged.clear();
+            let key = layout::manifest(7, manifest.id)?;
+            vault.create(&key, write_document(&manifest).map_err(crate::Error::from)?.into(), None).await?;
+            if !self.fails.load(Ordering::Relaxed) {
+                let name = SegmentName::of(TimelineId::new(1).expect("one"), Lsn::new(start), cluster().segment_size);
+                Log::claim(vault, cluster()).await?.put_whole(name, Bytes::from_static(b"log")).await?;
+            }
+            self.made.fetch_add(1, Ordering::Relaxed);
+            Ok(Made { manifest, before: None, duration_ms: 1 })
+        }
+
+        async fn heard(&self) -> Result<Option<Heard>, Failure> {
+            Ok(None)
+        }
+
+        async fn flushed(&self) -> Result<Lsn, Failure> {
+            Ok(Lsn::new(self.flushed.load(Ordering::Relaxed)))
+        }
+    }
+
+    /// Lets time pass, in steps of seconds.
+    async fn pass(hours: u64) {
+        for _ in 0..hours * 3600 {
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bases_that_are_gone_and_log_that_does_not_come_are_noticed() {
+        let clock = Paused(Instant::now());
+        let store = MemoryStore::with(Scheme::File, Arc::new(clock));
+        let vault = Vault::new(Arc::new(store), Policy::default());
+        Log::claim(&vault, cluster()).await.expect("its vault");
+        let source = Arc::new(Pushing {
+            clock,
+            made: AtomicUsize::new(0),
+            flushed: AtomicU64::new(3 * SIZE),
+            fails: AtomicBool::new(false),
+        });
+        let world = World::real(Environment::empty());
+        let policy =
+            RetentionPolicy { enabled: false, window: None, thinning: Thinning::default(), grace: Duration::ZERO };
+        let continuous = Arc::new(Continuous::new(Parts {
+            name: "shop".into(),
+            source: Arc::clone(&source) as Arc<dyn ClusterSource>,
+            receiver: None,
+            schedule: Schedule::parse("0 2 1 1 *", "a").expect("a schedule"),
+            vault: vault.clone(),
+            policy,
+            clock: Arc::new(clock),
+            prover: ClusterProver::new(vault.clone(), Limits::default(), world),
+        }));
+        let shutdown = Shutdown::new();
+        let running = tokio::spawn({
+            let (continuous, shutdown) = (Arc::clone(&continuous), shutdown.clone());
+            async move { continuous.run(&shutdown).await }
+        });
+        let stands = || {
+            let status = continuous.status_now();
+            let code = status.error.map(|error| error.code).unwrap_or_default();
+            (source.made.load(Ordering::Relaxed), status.phase, code, status.lag_bytes)
+        };
+        let well = |made: usize| (made, Phase::Protecting, String::new(), 0);
+        let remove_bases = async || {
+            let entries = vault.list(&Prefix::new("physical/7/bases/").expect("a prefix"), None).await.expect("listed");
+            let keys: Vec<_> = entries.into_iter().map(|entry| entry.key).collect();
+            vault.delete(&keys).await.expect("deleted");
+        };
+        pass(3).await;
+        assert_eq!(stands(), well(1));
+        // Bases are deleted behind it.
+        remove_bases().await;
+        pass(2).await;
+        assert_eq!(stands(), well(2));
+        // What isn't pushed is told, and nothing else is wrong.
+        source.flushed.fetch_add(2 * SIZE + 7, Ordering::Relaxed);
+        pass(2).await;
+        assert_eq!(stands(), (2, Phase::Protecting, String::new(), 2 * SIZE));
+        assert!(continuous.status_now().lag_ms > 3_600_000);
+        // The log of the next base doesn't come: one base is made, and that is told until it does.
+        remove_bases().await;
+        source.fails.store(true, Ordering::Relaxed);
+        let start = Lsn::new(source.flushed.load(Ordering::Relaxed)).segment_start(cluster().segment_size);
+        pass(30).await;
+        assert_eq!(stands(), (3, Phase::Failing, "postgres.no-log".to_owned(), 0));
+        let name = SegmentName::of(TimelineId::new(1).expect("one"), start, cluster().segment_size);
+        let log = Log::claim(&vault, cluster()).await.expect("its log");
+        log.put_whole(name, Bytes::from_static(b"log")).await.expect("stored");
+        pass(1).await;
+        assert_eq!(stands(), well(3));
+        shutdown.begin();
+        running.await.expect("no panic").expect("it ends");
+    }
+
+    /// A seam may be noted while a base is made, or before the first look at the receiver.
     #[tokio::test]
-    async fn each_hole_is_noticed_once_whenever_it_is_recorded() {
+    async fn each_seam_is_noticed_once_whenever_it_is_noted() {
         let hole = |end: u64| log::Hole {
             timeline: TimelineId::new(1).expect("one"),
             start: Lsn::new(0),
@@ -577,12 +829,19 @@ mod tests {
             at: Moment::from_millis(0),
             cause: "removed".into(),
         };
-        let sender = watch::Sender::new(Standing { hole: Some(hole(1)), ..Standing::default() });
+        let seams = |end: u64| Seams { hole: Some(hole(end)), ..Seams::default() };
+        let sender = watch::Sender::new(Standing { seams: seams(1), ..Standing::default() });
         let mut standing = Some(sender.subscribe());
-        assert_eq!(holed(&mut standing, None).now_or_never(), Some(hole(1)));
-        assert_eq!(holed(&mut standing, Some(hole(1))).now_or_never(), None);
-        sender.send_modify(|standing| standing.hole = Some(hole(2)));
-        assert_eq!(holed(&mut standing, Some(hole(1))).now_or_never(), Some(hole(2)));
-        assert_eq!(holed(&mut None, None).now_or_never(), None);
+        assert_eq!(news(&mut standing, &Seams::default(), false).now_or_never(), Some(()));
+        assert_eq!(news(&mut standing, &seams(1), false).now_or_never(), None);
+        sender.send_modify(|standing| standing.seams = seams(2));
+        assert_eq!(news(&mut standing, &seams(1), false).now_or_never(), Some(()));
+        sender.send_modify(|standing| standing.seams.breaks = 1);
+        assert_eq!(news(&mut standing, &seams(2), false).now_or_never(), Some(()));
+        let known = sender.borrow().seams.clone();
+        sender.send_modify(|standing| standing.streaming = true);
+        assert_eq!(news(&mut standing, &known, false).now_or_never(), Some(()));
+        assert_eq!(news(&mut standing, &known, true).now_or_never(), None);
+        assert_eq!(news(&mut None, &Seams::default(), false).now_or_never(), None);
     }
 }

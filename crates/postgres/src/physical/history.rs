@@ -88,6 +88,8 @@ pub(super) struct Newest {
     pub(super) id: SetId,
     /// When its copy had ended.
     pub(super) ended: Moment,
+    /// The newest timeline that it leads to.
+    pub(super) timeline: u32,
     /// The end of the log that it needs.
     pub(super) stop: Lsn,
     /// Bytes of its files.
@@ -108,6 +110,7 @@ pub(super) async fn newest(vault: &Vault) -> Result<Option<Newest>, Error> {
     Ok(newest.map(|(manifest, reach)| Newest {
         id: manifest.id,
         ended: manifest.ended,
+        timeline: reach.timeline,
         stop: manifest.stop,
         bytes: manifest.totals.bytes,
         point: Point { position: reach.lsn.to_string(), moment: reach.until.max(manifest.ended) },
@@ -115,13 +118,11 @@ pub(super) async fn newest(vault: &Vault) -> Result<Option<Newest>, Error> {
     }))
 }
 
-/// Whether the newest timeline has log behind what a base reaches.
+/// Whether log is behind what a base reaches, or is recorded as lost there.
 fn is_cut_off(log: &Contents, reach: Reach) -> bool {
+    // The base may lead to a timeline of which only the history is there yet.
     let newest = log.timelines.iter().rev().find(|(_, held)| !held.spans.is_empty());
-    newest.is_some_and(|(timeline, held)| {
-        let end = held.spans.last().map(|span| span.end);
-        timeline.number() != reach.timeline || end.is_some_and(|end| end > reach.lsn)
-    })
+    !reach.is_end || newest.is_some_and(|(timeline, _)| timeline.number() > reach.timeline)
 }
 
 fn bytes_of_bases(held: &[Held]) -> u64 {
@@ -338,8 +339,39 @@ fn tolerated(error: Error) -> Result<(&'static str, String), Error> {
 
 #[cfg(test)]
 mod tests {
+    use seawall_archive::log::{Cluster, Held as Part, SegmentSize, Span as Stretch, SystemId, TimelineId};
+
     use super::super::base::manifest::tests::sample;
     use super::*;
+
+    #[test]
+    fn a_base_is_cut_off_where_log_is_behind_what_it_reaches() {
+        let id = |number| TimelineId::new(number).expect("a timeline");
+        let part = |end: Option<u64>| Part {
+            spans: end.map(|end| Stretch { start: Lsn::new(0), end: Lsn::new(end) }).into_iter().collect(),
+            ..Part::default()
+        };
+        for (reached, is_end, first, second, expected) in [
+            (1, true, Some(100), None, false),
+            // A hole is behind it; perhaps nothing came behind that so far.
+            (1, false, Some(100), None, true),
+            // A server was promoted before the base ended, and its log is there.
+            (1, true, Some(100), Some(Some(100)), true),
+            // The base leads to a timeline of which only the history is there.
+            (2, true, Some(100), Some(None), false),
+            (2, true, Some(100), Some(Some(100)), false),
+        ] {
+            let timelines = [(id(1), part(first))].into_iter().chain(second.map(|second| (id(2), part(second))));
+            let contents = Contents {
+                cluster: Cluster { system: SystemId::new(7), segment_size: SegmentSize::new(1 << 20).expect("a size") },
+                timelines: timelines.collect(),
+                histories: BTreeMap::new(),
+                holes: Vec::new(),
+            };
+            let reach = Reach { timeline: reached, lsn: Lsn::new(100), until: Moment::from_millis(0), is_end };
+            assert_eq!(is_cut_off(&contents, reach), expected, "{reached} {is_end} {second:?}");
+        }
+    }
 
     #[test]
     fn bases_and_log_are_spans_with_the_holes_between_them() {

@@ -49,6 +49,16 @@ pub(crate) fn index(system: u64, id: SetId, number: u32) -> Result<ObjectKey, Er
     key(format!("{ROOT}{system}/bases/{id}/index-{number:08}.zst"))
 }
 
+/// A key before the next cluster's objects, if this one of a cluster's sorts behind its bases.
+pub(crate) fn end_behind_bases(key: &str) -> Result<Option<ObjectKey>, Error> {
+    let parts = key.strip_prefix(ROOT).and_then(|rest| rest.split_once('/'));
+    match parts.filter(|(_, object)| *object > "bases/" && !object.starts_with("bases/")) {
+        // The letter behind "/".
+        Some((system, _)) => Ok(Some(self::key(format!("{ROOT}{system}0"))?)),
+        None => Ok(None),
+    }
+}
+
 fn key(name: String) -> Result<ObjectKey, Error> {
     Ok(ObjectKey::new(name).map_err(seawall_archive::Error::from)?)
 }

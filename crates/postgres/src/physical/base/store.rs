@@ -43,10 +43,17 @@ pub(crate) struct Objects {
 /// # Errors
 /// When the vault can't be listed.
 pub(crate) async fn survey(vault: &Vault, content: bool) -> Result<BTreeMap<Listed, Objects>, Error> {
-    let mut entries = Box::pin(vault.entries(&layout::root()?, None));
+    let root = layout::root()?;
+    let mut entries = Box::pin(vault.entries(&root, None));
     let mut found: BTreeMap<Listed, Objects> = BTreeMap::new();
     while let Some(entry) = entries.try_next().await.map_err(seawall_archive::Error::from)? {
-        let Some(("", system, object)) = in_bases(entry.key.as_str()) else { continue };
+        let Some(("", system, object)) = in_bases(entry.key.as_str()) else {
+            // The log of a cluster sorts behind its bases, and may have a hundred thousand objects.
+            if let Some(end) = layout::end_behind_bases(entry.key.as_str())? {
+                entries = Box::pin(vault.entries(&root, Some(&end)));
+            }
+            continue;
+        };
         let (InBases::Manifest(id) | InBases::Content(id) | InBases::Retired(id)) = object;
         if matches!(object, InBases::Content(_)) && !content {
             continue;
@@ -184,4 +191,43 @@ pub(crate) fn others(manifest: &BaseManifest) -> impl Iterator<Item = ((SetId, u
 /// An object that isn't what it must be.
 pub(crate) fn corrupt(object: impl Into<String>, cause: impl Into<String>) -> Error {
     seawall_archive::Error::Corrupt { object: object.into(), cause: cause.into() }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use seawall_vault::memory::MemoryStore;
+    use seawall_vault::{Policy, Scheme};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_log_is_passed_over_and_no_base_is() {
+        let store = MemoryStore::with(Scheme::S3, Arc::new(seawall_core::SystemClock));
+        let vault = Vault::new(Arc::new(store), Policy::default());
+        let put = async |key: String| {
+            let key = ObjectKey::new(key).expect("a key");
+            vault.put(&key, Bytes::from_static(b"x"), None).await.expect("written");
+        };
+        let id = |second: i64| SetId::new(Moment::from_millis(second * 1000), 1);
+        let mut expected = Vec::new();
+        // In the order of keys "70" is between "7" and "8".
+        for system in [7, 70, 700, 8] {
+            for second in 1..=3 {
+                put(format!("physical/{system}/bases/{}/manifest.json", id(second))).await;
+                expected.push(Listed { id: id(second), system });
+            }
+            put(format!("physical/{system}/cluster.json")).await;
+            for nth in 0..1500 {
+                put(format!("physical/{system}/log/00000001/{nth:024}.zst")).await;
+            }
+        }
+        let before = vault.counts().list;
+        let listed = list(&vault).await.expect("listed");
+        expected.sort();
+        assert_eq!(listed, expected);
+        let lists = vault.counts().list - before;
+        assert!(lists <= 8, "{lists}");
+    }
 }

@@ -21,4 +21,4 @@ pub use fetch::{Request, fetch};
 pub use page::{SegmentHeader, system_of};
 pub use push::{Pushed, push};
 pub(super) use receiver::settings;
-pub use receiver::{ReceiveOptions, Receiver, Standing};
+pub use receiver::{ReceiveOptions, Receiver, Seams, Standing};

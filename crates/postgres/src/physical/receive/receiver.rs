@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::decide::{Decision, Facts, Start, decide, following};
-use super::stream::{Ended, Stream};
+use super::stream::{Ended, Mode, Stream};
 use crate::client::Connection;
 use crate::{Error, Target};
 
@@ -23,6 +23,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The waits between sessions that fail.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+
+/// The waits between sessions where a person has to act first, or another process has to end: each try lists the log.
+const PATIENT: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(600));
+
+/// The SQLSTATE of a slot that another process uses.
+const IN_USE: &str = "55006";
 
 /// The SQLSTATE of a log that the server has removed already.
 const REMOVED: &str = "58P01";
@@ -55,6 +61,8 @@ impl Default for ReceiveOptions {
 pub struct Standing {
     /// Whether the log streams now.
     pub streaming: bool,
+    /// How often it began to stream.
+    pub sessions: u64,
     /// The timeline.
     pub timeline: Option<TimelineId>,
     /// Up to here the vault has the log.
@@ -69,8 +77,33 @@ pub struct Standing {
     pub failed_at: Option<Moment>,
     /// What is wrong with the server's settings, although the log streams.
     pub warning: Option<Failure>,
+    /// Where the log may not go on from what was there before.
+    pub seams: Seams,
+}
+
+/// Where the log may not go on from what was there before. After each of these, the newest base may not lead to the log's end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seams {
     /// The newest hole that this receiver recorded.
     pub hole: Option<Hole>,
+    /// How often the log went on elsewhere: on another timeline, at an earlier position, or in a vault that had lost objects.
+    pub breaks: u64,
+    /// How often the slot was made although the vault had log already.
+    pub slots: u64,
+}
+
+impl Standing {
+    /// Whether a session begins where the log ended. If it doesn't, that is a seam.
+    fn begins(&mut self, start: &Start) {
+        // A session that was to begin there, and failed, is followed by another one.
+        let continues = start.continues || start.durable == self.durable;
+        let goes_on = |timeline| timeline == start.timeline && continues && start.durable >= self.durable;
+        if self.timeline.is_none_or(goes_on) {
+            return;
+        }
+        self.seams.breaks += 1;
+        (self.timeline, self.durable) = (Some(start.timeline), start.durable);
+    }
 }
 
 /// Receives the log of one server.
@@ -132,7 +165,7 @@ impl Receiver {
     /// # Errors
     /// When trying again can't help: another cluster's vault, other content in the vault, wrong settings or rights.
     pub async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
-        let (mut backoff, mut memory) = (BACKOFF, Memory::default());
+        let (mut backoff, mut patient, mut memory) = (BACKOFF, PATIENT, Memory::default());
         loop {
             let ended = tokio::select! {
                 biased;
@@ -140,7 +173,9 @@ impl Receiver {
                 ended = self.session(shutdown, &mut memory) => ended,
             };
             let Err(error) = ended else { return Ok(()) };
-            let (busy, streamed) = (error.sqlstate() == Some("55006"), self.standing.borrow().streaming);
+            let (busy, streamed) = (error.sqlstate() == Some(IN_USE), self.standing.borrow().streaming);
+            let waits = busy || matches!(error, Error::Log(LogError::Demoted { .. } | LogError::Behind { .. }));
+            let vanished = matches!(error, Error::Log(LogError::Vanished { .. }));
             let learnt = memory.learn(error.sqlstate());
             let failure = Failure::from(error);
             if !(failure.kind.may_pass() || busy || learnt) {
@@ -150,12 +185,14 @@ impl Receiver {
             // Each gap that the server can't fill is learnt of by itself.
             if streamed || learnt {
                 backoff.worked();
+                patient.worked();
             }
-            let wait = backoff.failed();
+            let wait = if waits { patient.failed() } else { backoff.failed() };
             tracing::warn!(code = failure.code, cause = failure.cause, ?wait, "the log isn't received");
             let now = self.clock.now();
             self.standing.send_modify(|standing| {
                 standing.streaming = false;
+                standing.seams.breaks += u64::from(vanished);
                 (standing.failure, standing.failed_at) = (Some(failure), Some(now));
             });
             tokio::select! {
@@ -180,9 +217,12 @@ impl Receiver {
         loop {
             let compares = !memory.nothing_to_compare;
             memory.compares = compares && start.continues && start.durable == start.from;
-            let mut stream = Stream::begin(self, &mut connection, &log, &start, compares).await?;
+            let is_old = start.timeline < history.timeline;
+            let mut stream = Stream::begin(self, &mut connection, &log, &start, Mode { compares, is_old }).await?;
             let ended = stream.run(shutdown).await;
             memory.compares = stream.only_compares();
+            // Another server, or the next segment, may have something to compare.
+            memory.nothing_to_compare &= !stream.came();
             match ended? {
                 Ended::Stopped => {
                     connection.close().await;
@@ -193,6 +233,7 @@ impl Receiver {
                     let newest = history.timeline.max(switch.timeline);
                     history = self.histories(&mut connection, &log, newest).await?;
                     start = following(&history, start.timeline, switch.position, log.cluster().segment_size);
+                    self.standing.send_modify(|standing| standing.begins(&start));
                 }
             }
         }
@@ -211,7 +252,8 @@ impl Receiver {
             Some(_) => History::first(identity.timeline),
             None => self.histories(connection, &log, identity.timeline).await?,
         };
-        let kept = self.bounded(self.slot(connection, identity.flushed, memory)).await?;
+        let (kept, was_made) = self.bounded(self.slot(connection, identity.flushed, memory)).await?;
+        let new_slot = was_made && contents.timelines.values().any(|held| !held.spans.is_empty());
         let warning = self.bounded(self.warning(connection)).await?;
         self.standing.send_modify(|standing| standing.warning = warning);
         let facts = Facts {
@@ -228,13 +270,21 @@ impl Receiver {
             Decision::Demoted { newest, switch } => return Err(self.demoted(identity.timeline, newest, switch)),
             Decision::Behind { ours } => return Err(self.behind(identity.flushed, ours)),
         };
+        let mut lost = None;
         if let Some((timeline, from, to)) = start.hole {
             let cause = "the server removed it before the vault had it".to_owned();
             let hole = Hole { timeline, start: from, end: to, at: self.clock.now(), cause };
             log.put_hole(&hole).await?;
-            self.standing.send_modify(|standing| standing.hole = Some(hole));
+            lost = Some(hole);
             tracing::error!(from = %from, to = %to, "a hole: the server removed this part of its log before the vault had it");
         }
+        // At once, so that one base answers all of it.
+        self.standing.send_modify(|standing| {
+            standing.begins(&start);
+            standing.server = identity.flushed;
+            standing.seams.slots += u64::from(new_slot);
+            standing.seams.hole = lost.or(standing.seams.hole.take());
+        });
         let from_slot = start.begins_at(kept, server.segment_size);
         memory.from_slot = std::mem::take(&mut memory.removed) && from_slot;
         Ok((log, start, history))
@@ -286,12 +336,12 @@ impl Receiver {
         Ok(history)
     }
 
-    /// Has the slot that keeps the log for us. Returns from where on it keeps it.
-    async fn slot(&self, connection: &mut Connection, flushed: Lsn, memory: &mut Memory) -> Result<Lsn, Error> {
+    /// Has the slot that keeps the log for us. Returns from where on it keeps it, and whether it was made now.
+    async fn slot(&self, connection: &mut Connection, flushed: Lsn, memory: &mut Memory) -> Result<(Lsn, bool), Error> {
         let name = &self.options.slot;
         let found = connection.slot(name).await?;
         if let Some(restart) = found.and_then(|slot| slot.restart).filter(|_| !memory.given_up) {
-            return Ok(restart);
+            return Ok((restart, false));
         }
         if found.is_some() {
             // The server gave it up: it keeps nothing.
@@ -300,7 +350,8 @@ impl Receiver {
         connection.make_slot(name).await?;
         memory.given_up = false;
         tracing::info!(slot = name, "the slot was made");
-        Ok(connection.slot(name).await?.and_then(|slot| slot.restart).unwrap_or(flushed))
+        let made = connection.slot(name).await?;
+        Ok((made.and_then(|slot| slot.restart).unwrap_or(flushed), true))
     }
 
     /// What the server's settings lack: a bound for the log that it keeps for the slot, and a server that waits for this receiver where
@@ -336,7 +387,7 @@ impl Receiver {
         self.target.to_string()
     }
 
-    fn demoted(&self, own: TimelineId, newest: TimelineId, switch: Option<Lsn>) -> Error {
+    pub(super) fn demoted(&self, own: TimelineId, newest: TimelineId, switch: Option<Lsn>) -> Error {
         let (own, newest) = (own.number(), newest.number());
         let left = switch.map_or_else(
             || format!("timeline {newest} in the vault didn't come from it"),
@@ -382,6 +433,35 @@ pub(in crate::physical) fn settings(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_that_does_not_go_on_is_a_seam() {
+        let id = |number| TimelineId::new(number).expect("a timeline");
+        let start = |timeline, durable, continues| Start {
+            timeline: id(timeline),
+            from: Lsn::new(0),
+            durable: Lsn::new(durable),
+            continues,
+            hole: None,
+        };
+        for (before, start, expected) in [
+            (None, start(1, 0, false), 0),
+            (Some(1), start(1, 100, true), 0),
+            // Another process stored more meanwhile.
+            (Some(1), start(1, 120, true), 0),
+            (Some(1), start(1, 99, true), 1),
+            (Some(1), start(1, 120, false), 1),
+            (Some(1), start(2, 100, false), 1),
+            (Some(2), start(1, 100, true), 1),
+        ] {
+            let mut standing = Standing { timeline: before.map(id), durable: Lsn::new(100), ..Standing::default() };
+            standing.begins(&start);
+            assert_eq!(standing.seams.breaks, expected, "{before:?} {start:?}");
+            // What is known now isn't another seam at the next try.
+            standing.begins(&start);
+            assert_eq!(standing.seams.breaks, expected, "{before:?} {start:?}");
+        }
+    }
 
     #[test]
     fn what_settings_lack() {

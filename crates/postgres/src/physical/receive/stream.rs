@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_archive::log::{Cluster, Line, Log, LogError, LogFile, Lsn, SegmentName, TimelineId};
-use seawall_core::Shutdown;
+use seawall_core::{Moment, Shutdown};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::decide::Start;
@@ -44,6 +44,15 @@ pub(super) enum Ended {
     Switched(Switch),
 }
 
+/// What a stretch is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mode {
+    /// Whether the segment before is compared, where the vault's log ends at a border.
+    pub(super) compares: bool,
+    /// Whether the server has a later timeline, so that the end of this one isn't the end of what it has.
+    pub(super) is_old: bool,
+}
+
 /// Up to where something is stored, and the ranges that aren't needed then.
 type Storing = Pin<Box<dyn Future<Output = Result<Lsn, LogError>> + Send>>;
 
@@ -67,6 +76,10 @@ pub(super) struct Stream<'a> {
     storing: Option<Storing>,
     last_range: Option<Instant>,
     heard: Instant,
+    /// When the server last said how far its log goes.
+    heard_at: Moment,
+    /// Whether the server has a later timeline.
+    is_old: bool,
     said: Instant,
     asked: bool,
     /// Whether the server ended the timeline.
@@ -83,9 +96,9 @@ impl<'a> Stream<'a> {
         connection: &'a mut Connection,
         log: &'a Log,
         start: &Start,
-        compares: bool,
+        mode: Mode,
     ) -> Result<Self, Error> {
-        let known = Known::of(log, start, compares).await?;
+        let known = Known::of(log, start, mode.compares).await?;
         let slot = &receiver.options.slot;
         let begun = receiver.bounded(connection.start_stream(slot, known.from, start.timeline)).await?;
         let durable = match known.from.after(known.bytes.len() as u64) {
@@ -114,6 +127,8 @@ impl<'a> Stream<'a> {
             storing: None,
             last_range: None,
             heard: now,
+            heard_at: receiver.clock.now(),
+            is_old: mode.is_old,
             said: now,
             asked: false,
             ended,
@@ -125,6 +140,11 @@ impl<'a> Stream<'a> {
     /// Whether only the segment that was to be compared was asked for yet.
     pub(super) fn only_compares(&self) -> bool {
         self.compares && !self.came
+    }
+
+    /// Whether anything of the log came.
+    pub(super) fn came(&self) -> bool {
+        self.came
     }
 
     /// Streams until the timeline ends or a stop is asked for.
@@ -215,14 +235,31 @@ impl<'a> Stream<'a> {
         }
         let size = self.log.cluster().segment_size;
         let start = Lsn::new(self.stored.byte().saturating_sub(1)).segment_start(size);
-        match self.log.is_there(self.timeline, start, self.stored).await? {
-            true => Ok(()),
-            false => Err(LogError::Vanished { vault: vault.url().to_owned(), from: start }.into()),
+        if !self.log.is_there(self.timeline, start, self.stored).await? {
+            return Err(LogError::Vanished { vault: vault.url().to_owned(), from: start }.into());
+        }
+        self.is_followed().await
+    }
+
+    /// Ends the stretch if a server was promoted that left this timeline before what is stored here, and ships its log into the same
+    /// vault: this server's log leads nowhere then.
+    async fn is_followed(&mut self) -> Result<(), Error> {
+        let Some(next) = self.timeline.number().checked_add(1).and_then(TimelineId::new) else { return Ok(()) };
+        if self.receiver.options.timeline == Some(self.timeline) {
+            return Ok(());
+        }
+        let switch = self.log.history(next).await?.and_then(|history| history.switch_of(self.timeline));
+        match switch.filter(|switch| *switch < self.durable) {
+            Some(switch) => Err(self.receiver.demoted(self.timeline, next, Some(switch))),
+            None => Ok(()),
         }
     }
 
     async fn take(&mut self, message: Streamed) -> Result<(), Error> {
         (self.heard, self.asked) = (Instant::now(), false);
+        if !matches!(message, Streamed::End) {
+            self.heard_at = self.receiver.clock.now();
+        }
         match message {
             Streamed::Log { start, end, bytes } => {
                 self.tail.append(start, &bytes).map_err(|misfit| self.misfit(start, misfit))?;
@@ -268,10 +305,11 @@ impl<'a> Stream<'a> {
 
     /// Shows how the receiver stands. `server` is how far the server's log goes, as it just said.
     fn show(&mut self, server: Lsn) {
-        let now = self.receiver.clock.now();
-        self.marks.add(server, now);
-        let durable_at = self.marks.passed(self.durable, now);
+        // Of what the server did since its last message, nothing is known.
+        self.marks.add(server, self.heard_at);
+        let durable_at = self.marks.passed(self.durable, self.heard_at).filter(|_| !self.is_old);
         self.receiver.standing.send_modify(|standing| {
+            standing.sessions += u64::from(!standing.streaming);
             standing.streaming = true;
             (standing.failure, standing.failed_at) = (None, None);
             standing.timeline = Some(self.timeline);
