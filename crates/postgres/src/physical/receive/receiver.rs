@@ -95,14 +95,18 @@ pub struct Seams {
 impl Standing {
     /// Whether a session begins where the log ended. If it doesn't, that is a seam.
     fn begins(&mut self, start: &Start) {
-        // A session that was to begin there, and failed, is followed by another one.
-        let continues = start.continues || start.durable == self.durable;
-        let goes_on = |timeline| timeline == start.timeline && continues && start.durable >= self.durable;
-        if self.timeline.is_none_or(goes_on) {
-            return;
+        let goes_on = match self.timeline {
+            // A session that was to begin there, and failed, is followed by another one.
+            Some(timeline) => {
+                let continues = start.continues || start.durable == self.durable;
+                timeline == start.timeline && continues && start.durable >= self.durable
+            }
+            None => start.continues,
+        };
+        if !goes_on {
+            self.seams.breaks += 1;
+            (self.timeline, self.durable) = (Some(start.timeline), start.durable);
         }
-        self.seams.breaks += 1;
-        (self.timeline, self.durable) = (Some(start.timeline), start.durable);
     }
 }
 
@@ -445,7 +449,9 @@ mod tests {
             hole: None,
         };
         for (before, start, expected) in [
-            (None, start(1, 0, false), 0),
+            (None, start(1, 0, true), 0),
+            // The first session of a process may begin behind a promotion.
+            (None, start(2, 100, false), 1),
             (Some(1), start(1, 100, true), 0),
             // Another process stored more meanwhile.
             (Some(1), start(1, 120, true), 0),
