@@ -232,6 +232,49 @@ fn a_vault_that_is_emptied_behind_the_process_gets_a_base_at_once() {
 }
 
 #[test]
+fn behind_a_failover_to_a_server_that_lacks_the_end_of_the_newest_base_one_is_made() {
+    let settings = "max_slot_wal_keep_size = '1GB'\n";
+    let mut site = Site::start(18, settings, CONTINUOUS);
+    let standby = Server::standby_of(&site.server);
+    let mut process = site.protect();
+    site.until_protected();
+    site.commit(3);
+    let end = site.server.sql("postgres", "SELECT pg_current_wal_lsn()");
+    let there = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
+    wait::until("the standby's log", LATE, || (standby.sql("postgres", &there) == "t").then_some(()));
+    standby.sql("postgres", "ALTER SYSTEM SET primary_conninfo = ''");
+    standby.sql("postgres", "SELECT pg_reload_conf()");
+    let receivers = "SELECT count(*) FROM pg_stat_wal_receiver";
+    wait::until("the standby to be alone", LATE, || (standby.sql("postgres", receivers) == "0").then_some(()));
+    // What the standby lacks, and a base behind it.
+    site.commit(3);
+    site.seawall(&["backup", "shop"]).ok();
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    process.stop().ok();
+    let text = std::fs::read_to_string(&site.config).expect("a configuration");
+    let url = |server: &Server| server.url_as("seawall", "postgres");
+    std::fs::write(&site.config, text.replace(&url(&site.server), &url(&standby))).expect("written");
+    site.server.kill();
+    // The vault is in the old server's folder.
+    let _old = std::mem::replace(&mut site.server, standby);
+    site.server.sql("postgres", "SELECT pg_promote()");
+    let mut process = site.protect();
+    let made = || {
+        let status = site.status()?;
+        let bases = site.bases();
+        assert!(bases == 3 || status["phase"] != "protecting", "{status}");
+        (bases == 3).then_some(())
+    };
+    wait::until("a base on the new timeline", LATE, made);
+    site.until_protected();
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    let sums = site.sums();
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
 fn a_standby_that_lost_its_primary_is_not_in_step() {
     let mut primary = Site::server(18, "max_slot_wal_keep_size = '1GB'\n");
     let mut site = Site::of(Server::standby_of(&primary), CONTINUOUS);

@@ -97,7 +97,10 @@ impl ClusterSource for Server {
         let row = connection.one(HEARD).await?;
         let heard = (row.text(0) == "t").then(|| Heard {
             receives: row.text(1) == "t",
-            age: row.optional(2).and_then(|text| text.parse().ok()).map(Duration::from_millis),
+            age: row.optional(2).and_then(|text| text.parse::<i64>().ok()).map(|age| {
+                // The clock of the primary's message may be ahead.
+                Duration::from_millis(u64::try_from(age).unwrap_or(0))
+            }),
         });
         connection.close().await;
         Ok(heard)
@@ -106,8 +109,8 @@ impl ClusterSource for Server {
 
 /// Whether a server is a standby, whether it receives log, and how many milliseconds ago it heard of its primary.
 const HEARD: &str = "SELECT pg_catalog.pg_is_in_recovery(), r.pid IS NOT NULL, \
-    GREATEST(pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - r.last_msg_receipt_time) * 1000)\
-    ::pg_catalog.int8, 0)::pg_catalog.text \
+    pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - r.last_msg_receipt_time) * 1000)\
+    ::pg_catalog.int8::pg_catalog.text \
     FROM (SELECT 1) AS one LEFT JOIN pg_catalog.pg_stat_wal_receiver AS r ON true";
 
 /// How far a server's log is durable there; a standby has what it received or replayed.
@@ -258,12 +261,22 @@ impl Continuous {
         if plan.ask_at.is_some_and(|at| at <= Instant::now()) {
             self.ask(plan).await;
         } else if plan.look_at <= Instant::now() {
-            self.look(plan).await;
+            match self.durable().is_some_and(|durable| plan.may_rest(durable)) {
+                true => plan.look_at = Instant::now() + LONGEST_SLEEP,
+                false => self.look(plan).await,
+            }
         } else if plan.until_base(&self.schedule, self.clock.now()).is_zero() {
             self.round(plan).await;
         } else if plan.upkeep_at.is_some_and(|upkeep| upkeep <= self.clock.now()) {
             plan.upkeep_at = self.clean().await;
         }
+    }
+
+    /// How far the log is stored while it streams.
+    fn durable(&self) -> Option<Lsn> {
+        let standing = self.receiver.as_ref()?.standing();
+        let standing = standing.borrow();
+        standing.streaming.then_some(standing.durable)
     }
 
     /// Takes note of what the receiver tells. After a seam of the log nothing counts as protected until a look or a base answers it.
@@ -286,6 +299,7 @@ impl Continuous {
         // wal_level=minimal, and no recovery crosses that.
         plan.is_forced |= before.hole != seams.hole || before.slots != seams.slots;
         (plan.look_at, plan.not_before, plan.made) = (Instant::now(), None, None);
+        (plan.led, plan.is_doubted) = (None, false);
         plan.ask_at = Some(Instant::now());
         self.state.send_modify(|state| {
             state.hole.clone_from(&seams.hole);
@@ -344,6 +358,13 @@ impl Continuous {
             standing: standing.as_ref(),
         };
         let verdict = judge::verdict(&looked);
+        if matches!(verdict, Verdict::Due | Verdict::Lost) && plan.led.is_some() && !plan.is_doubted {
+            // Objects change while they are listed: what no seam announced has to be seen twice before a whole base is made.
+            (plan.is_doubted, plan.look_at) = (true, Instant::now() + SOON);
+            return Ok(());
+        }
+        plan.is_doubted = false;
+        plan.led = (verdict == Verdict::Leads).then(|| (Instant::now(), self.durable()));
         plan.has_looked = true;
         plan.look_at = Instant::now()
             + match verdict {
@@ -357,7 +378,7 @@ impl Continuous {
             _ => begun.filter(|begun| !judge::is_of_future(*begun, now)).max(),
         };
         if verdict == Verdict::Leads {
-            plan.made = None;
+            (plan.made, plan.lost) = (None, 0);
         }
         self.state.send_modify(|state| {
             (state.looked, state.look, state.unpushed) = (true, None, unpushed);
@@ -372,8 +393,9 @@ impl Continuous {
         });
         if verdict == Verdict::Lost {
             if self.receiver.is_some() {
-                // Another base may get its log.
-                (plan.made, plan.look_at) = (None, Instant::now() + LONGEST_SLEEP);
+                // Another base may get its log. The wait grows, for each costs a whole base.
+                (plan.made, plan.look_at) = (None, Instant::now() + LONGEST_SLEEP * (1 << plan.lost.min(5)));
+                plan.lost = plan.lost.saturating_add(1);
             }
             self.tell_look(&no_log(vault, self.receiver.is_some()));
         }

@@ -103,9 +103,12 @@ pub(super) struct Newest {
 /// The newest base and the newest point; `None` if the vault has no base that restores something.
 ///
 /// # Errors
-/// When the vault can't be listed.
+/// When the vault can't be listed, or a manifest can't be read because the vault is away for a moment.
 pub(super) async fn newest(vault: &Vault) -> Result<Option<Newest>, Error> {
-    let All { held, log, .. } = all_of(vault).await?;
+    let All { held, log, unread } = all_of(vault).await?;
+    if let Some((_, error)) = unread.into_iter().find(|(_, error)| is_unavailable(error)) {
+        return Err(error);
+    }
     let newest = held.iter().rev().find_map(|held| Some((&held.manifest, held.reach?)));
     Ok(newest.map(|(manifest, reach)| Newest {
         id: manifest.id,
@@ -116,6 +119,12 @@ pub(super) async fn newest(vault: &Vault) -> Result<Option<Newest>, Error> {
         point: Point { position: reach.lsn.to_string(), moment: reach.until.max(manifest.ended) },
         is_cut_off: log.is_some_and(|log| is_cut_off(&log, reach)),
     }))
+}
+
+/// Whether an object may be read a moment later.
+fn is_unavailable(error: &Error) -> bool {
+    use seawall_vault::Error::{Timeout, Unavailable};
+    matches!(error, Error::Archive(seawall_archive::Error::Vault(Unavailable { .. } | Timeout { .. })))
 }
 
 /// Whether log is behind what a base reaches, or is recorded as lost there.

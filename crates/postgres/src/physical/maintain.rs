@@ -86,7 +86,9 @@ pub(super) async fn maintain(
             rules.delete(&notes).await?;
         }
         if restores {
-            rules.delete_bases(&held, &gone, &mut pass).await?;
+            let are_gone = rules.delete_bases(&held, &gone, &mut pass).await?;
+            // Bases that are there still may be needed again, and their log with them.
+            let gone = if are_gone { gone } else { BTreeSet::new() };
             rules.delete_log(&held, &gone, &mut pass).await?;
         }
         Ok(())
@@ -218,8 +220,14 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// Deletes the objects of bases whose grace is over, and what interrupted bases left long ago.
-    async fn delete_bases(&self, held: &Held, gone: &BTreeSet<SetId>, pass: &mut MaintenancePass) -> Result<(), Error> {
+    /// Deletes the objects of bases whose grace is over, and what interrupted bases left long ago. Returns whether it did: while a base
+    /// is being made, it waits.
+    async fn delete_bases(
+        &self,
+        held: &Held,
+        gone: &BTreeSet<SetId>,
+        pass: &mut MaintenancePass,
+    ) -> Result<bool, Error> {
         let stays = held.manifests.iter().filter(|(id, _)| !gone.contains(id)).map(|(_, manifest)| manifest);
         let referred: BTreeSet<(SetId, u32)> = stays.flat_map(store::others).map(|(pack, _)| pack).collect();
         let (mut left_over, mut in_the_making) = (Vec::new(), false);
@@ -233,7 +241,7 @@ impl Rules<'_> {
         if in_the_making && !gone.is_empty() {
             let again = self.now.after(LOOK_AGAIN);
             pass.next = Some(pass.next.map_or(again, |next| next.min(again)));
-            return Ok(());
+            return Ok(false);
         }
         for (base, objects) in held.surveyed.iter().filter(|(base, _)| gone.contains(&base.id)) {
             self.delete_base(*base, objects, &referred, GIVEN_UP, pass).await?;
@@ -241,7 +249,7 @@ impl Rules<'_> {
         for (base, objects) in left_over {
             self.delete_base(*base, objects, &referred, "left by a base that was interrupted", pass).await?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Deletes a base: the manifest first, so that a base that counts is always whole. The note goes last, so that the next

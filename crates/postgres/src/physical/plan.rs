@@ -12,6 +12,9 @@ use super::judge;
 /// The longest sleep: a clock that was set is noticed after this time. The vault is looked at as often.
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
+/// The vault of a cluster that writes nothing is looked at as often: a look lists all of the log.
+const AT_REST: Duration = Duration::from_secs(24 * 3600);
+
 /// After this time the vault is looked at again, while the log of a new base is on its way.
 pub(super) const SOON: Duration = Duration::from_secs(15);
 
@@ -26,6 +29,13 @@ pub(super) struct Plan {
     pub(super) failed_looks: u32,
     /// Whether one succeeded. No base is made before.
     pub(super) has_looked: bool,
+    /// When the last look found a base that leads to the log's end, and how far the log was stored then, if it streamed. A seam takes
+    /// it back.
+    pub(super) led: Option<(Instant, Option<Lsn>)>,
+    /// Whether the last look contradicts that, and the next one has to confirm it.
+    pub(super) is_doubted: bool,
+    /// Bases in a row whose log didn't come.
+    pub(super) lost: u32,
     /// When the newest base was begun; `None` if none leads to the log's end, and one is due.
     pub(super) last: Option<Moment>,
     /// Whether a base is due, whatever the schedule says.
@@ -50,6 +60,9 @@ impl Plan {
             look_at: Instant::now(),
             failed_looks: 0,
             has_looked: false,
+            led: None,
+            is_doubted: false,
+            lost: 0,
             last: None,
             is_forced: false,
             made: None,
@@ -66,6 +79,11 @@ impl Plan {
         let look = look.saturating_duration_since(Instant::now());
         let upkeep = self.upkeep_at.map_or(LONGEST_SLEEP, |upkeep| upkeep.since(now));
         self.until_base(schedule, now).min(look).min(upkeep).min(LONGEST_SLEEP)
+    }
+
+    /// Whether a look can wait: since the last one a base led to the log's end, and nothing was added to the log.
+    pub(super) fn may_rest(&self, durable: Lsn) -> bool {
+        self.led.is_some_and(|(at, then)| then == Some(durable) && at.elapsed() < AT_REST) && !self.is_doubted
     }
 
     /// How long until a base is due.

@@ -197,14 +197,14 @@ pub(crate) fn corrupt(object: impl Into<String>, cause: impl Into<String>) -> Er
 mod tests {
     use std::sync::Arc;
 
+    use seawall_vault::Policy;
     use seawall_vault::memory::MemoryStore;
-    use seawall_vault::{Policy, Scheme};
 
     use super::*;
 
     #[tokio::test]
     async fn the_log_is_passed_over_and_no_base_is() {
-        let store = MemoryStore::with(Scheme::S3, Arc::new(seawall_core::SystemClock));
+        let store = MemoryStore::new();
         let vault = Vault::new(Arc::new(store), Policy::default());
         let put = async |key: String| {
             let key = ObjectKey::new(key).expect("a key");

@@ -245,7 +245,8 @@ impl<'a> Stream<'a> {
     /// vault: this server's log leads nowhere then.
     async fn is_followed(&mut self) -> Result<(), Error> {
         let Some(next) = self.timeline.number().checked_add(1).and_then(TimelineId::new) else { return Ok(()) };
-        if self.receiver.options.timeline == Some(self.timeline) {
+        // The server itself has left an old timeline: where it did, it says.
+        if self.is_old || self.receiver.options.timeline == Some(self.timeline) {
             return Ok(());
         }
         let switch = self.log.history(next).await?.and_then(|history| history.switch_of(self.timeline));
