@@ -54,10 +54,11 @@ def main():
         url = f"postgresql://postgres@{d.replace('/', '%2F')}:{server.port}/postgres"
         for nth in range(a.rounds):
             for place in ("vault", "rest", "tar", "back-seawall", "back-tar", "back-rest"): shutil.rmtree(f"{d}/{place}", ignore_errors=True)
+            # Each tool waits for the log of its base, and the archive command for pgBackRest's stanza.
+            if rest: timed(server, f"pgbackrest --config={conf} --stanza=main stanza-create")
             wall, cpu = timed(server, f"mkdir tar && {BIN}/pg_basebackup -h {d} -p {server.port} -U postgres -Ft -X none -c fast -D - 2>/dev/null | zstd -q -1 -T1 > tar/base.tar.zst"); note("pg_basebackup -Ft | zstd -1", "base", wall, cpu, size(f"{d}/tar"), files)
             wall, cpu = timed(server, f"{seawall} backup '{url}' {d}/vault --physical --jobs {JOBS} --json"); first = size(f"{d}/vault"); note("seawall", "base", wall, cpu, first, files)
             if rest:
-                timed(server, f"pgbackrest --config={conf} --stanza=main stanza-create")
                 wall, cpu = timed(server, f"pgbackrest --config={conf} --stanza=main --type=full backup"); one = size(f"{d}/rest/backup"); note("pgbackrest", "base", wall, cpu, one, files)
             at += 1; share = a.rows // 100
             sql("src", f"UPDATE wide SET state = 'again{at}' WHERE id BETWEEN {at * share} AND {(at + 1) * share}"); sql("src", "CHECKPOINT")
