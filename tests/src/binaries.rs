@@ -9,7 +9,7 @@ fn target() -> PathBuf {
     exe.ancestors().nth(3).expect("a test runs from target/<profile>/deps").to_owned()
 }
 
-/// The `seawall` binary: `SEAWALL_BIN`, otherwise the one that was built with this test.
+/// The `seawall` binary: `SEAWALL_BIN`, or else the binary that cargo built with this test.
 pub fn seawall() -> PathBuf {
     if let Some(path) = std::env::var_os("SEAWALL_BIN") {
         return path.into();

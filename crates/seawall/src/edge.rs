@@ -80,7 +80,7 @@ impl Edge {
         self.terminal && std::io::stdin().is_terminal()
     }
 
-    /// The folder in which throw-away folders are made: the one that is named, otherwise that of temporary files.
+    /// The folder in which throw-away folders are made: `named`, or else the system's folder for temporary files.
     pub(crate) fn scratch(&self, named: Option<&Path>) -> PathBuf {
         match (named, self.environment.get("TMPDIR").filter(|place| !place.is_empty())) {
             (Some(named), _) => self.absolute(named),

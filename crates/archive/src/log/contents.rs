@@ -181,7 +181,7 @@ impl Contents {
         self.timelines.keys().next_back().copied()
     }
 
-    /// The position up to which retention deleted log of a timeline, or of those that it came from.
+    /// The position up to which retention deleted log of a timeline or of its ancestors.
     pub fn trimmed(&self, timeline: TimelineId) -> Option<Lsn> {
         let own = |timeline: TimelineId| self.timelines.get(&timeline).and_then(|held| held.trimmed);
         let history = self.history(timeline);

@@ -29,7 +29,7 @@ fn folder() -> Option<PathBuf> {
 fn start_with(more: &[&str]) -> Option<Server> {
     let program = folder()?.join("bin/mysqld");
     let folder = tempfile::Builder::new().prefix("my").tempdir().expect("a folder");
-    from_template("mysql-9", &program.with_file_name("../root/usr/sbin/mysqld"), &folder.path().join("data"), |data| {
+    from_template("mysql-9", &program, &folder.path().join("data"), |data| {
         let mut install = Command::new(&program);
         install.args(["--no-defaults", "--initialize-insecure", "--user=root", "--secure-file-priv=NULL"]);
         install.arg(format!("--datadir={}", data.display()));

@@ -302,7 +302,6 @@ impl Continuous {
         (plan.led, plan.is_doubted) = (None, false);
         plan.ask_at = Some(Instant::now());
         self.state.send_modify(|state| {
-            state.hole.clone_from(&seams.hole);
             state.seams = seams;
             if let Some(newest) = &mut state.newest {
                 newest.is_cut_off = true;
@@ -342,7 +341,7 @@ impl Continuous {
     async fn looked(&self, plan: &mut Plan) -> Result<(), Failure> {
         let vault = self.kept.vault();
         let listed = base::list(vault).await?;
-        let found = history::newest(vault).await?;
+        let found = history::newest(vault, &listed).await?;
         let unpushed = self.unpushed(found.as_ref()).await?;
         let (now, last) = (self.clock.now(), listed.last().copied());
         let standing = self.receiver.as_ref().map(|receiver| receiver.standing().borrow().clone());
@@ -525,7 +524,7 @@ impl Continuous {
             source_bytes: state.newest.as_ref().map(|newest| newest.bytes),
             credentials_end: self.kept.vault().credentials_end(),
             progress: self.gauge.now(),
-            hole: state.hole.as_ref().map(told),
+            hole: state.seams.hole.as_ref().map(told),
             error,
             upkeep: state.upkeep.clone(),
             ..Status::new(self.describe(), phase, now)
@@ -626,7 +625,8 @@ impl Engine for Continuous {
             return Ok(self.status_now());
         }
         // There is no record on this machine: the vault knows.
-        let newest = history::newest(self.kept.vault()).await?;
+        let vault = self.kept.vault();
+        let newest = history::newest(vault, &base::list(vault).await?).await?;
         let state = State { newest, ..self.state.borrow().clone() };
         Ok(self.status_from(&state, None))
     }

@@ -44,7 +44,8 @@ pub struct Ways<'a> {
 }
 
 /// Restores a database of the cluster that `vault` keeps, or all of its databases, into the server `target`: the database that
-/// `options` name, or the one that is called as the target's. What is made on the way is the caller's to remove, but for the server.
+/// `options` name, or else the database with the name of the target's. The server and its folder go at the end; the caller removes
+/// the backup in `ways`.
 ///
 /// # Errors
 /// When the point can't be reached, the cluster can't be recovered here, or what the backup and the restore of a database fail with.
@@ -74,20 +75,18 @@ pub async fn restore_into(
     if let Some(location) = copied.tablespace {
         return Err(tablespace_later(vault, &location).into());
     }
-    let (replays_all, is_doubtful) = (prepared.replays_all(), prepared.is_doubtful());
+    let is_doubtful = prepared.plan().is_doubtful;
     let text = |path: &Path| path.display().to_string();
     let places = prepared.moved().iter().map(|(was, is)| (text(is), text(was))).collect();
     progress.begin("recovery", None);
-    let (mut server, log) = prepared.start(&program, limits, world).await?;
+    let mut server = prepared.start(&program, limits, world).await?;
     let reached = server.recovered().await;
     progress.finish();
     let name = options.database.as_deref().unwrap_or(&target.database);
     let source = server.target.with_database(name);
     let backed_up = async {
         let reached = reached?;
-        if let Some(lsn) = reached.lsn.filter(|_| replays_all)
-            && log.goes_on(&server.wal(), lsn).await?
-        {
+        if let Some(lsn) = server.stopped_short(&reached).await? {
             return Err(Error::Different {
                 object: format!("the log in {}", vault.url()),
                 cause: format!(

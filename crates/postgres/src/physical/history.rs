@@ -11,7 +11,7 @@ use seawall_archive::log::{Contents, Line, Log, LogError, LogFile, LogObject, Ls
 use seawall_core::{Failure, Finding, Hole, LevelSummary, Moment, Point, Progress, Span, Timeline, Verification};
 use seawall_vault::Vault;
 
-use super::base::{self, BaseManifest, Sealed, layout, store};
+use super::base::{self, BaseManifest, Listed, Sealed, layout, store};
 use super::receive::SegmentHeader;
 use super::recover::choose::Reach;
 use super::recover::line;
@@ -33,15 +33,14 @@ struct All {
     log: Option<Contents>,
 }
 
-/// Reads the manifests of all bases, and lists the log.
-async fn all_of(vault: &Vault) -> Result<All, Error> {
-    let listed = base::list(vault).await?;
+/// Reads the manifests of the `listed` bases, and lists the log.
+async fn all_of(vault: &Vault, listed: &[Listed]) -> Result<All, Error> {
     let contents = match &Log::open(vault).await? {
         Some(log) => Some(line::survey(log).await?),
         None => None,
     };
     let (mut held, mut unread) = (Vec::new(), Vec::new());
-    for listed in listed {
+    for listed in listed.iter().copied() {
         match base::manifest(vault, listed).await {
             Ok(manifest) => {
                 let BaseManifest { timeline, start, stop, .. } = manifest;
@@ -63,7 +62,7 @@ async fn all_of(vault: &Vault) -> Result<All, Error> {
 /// # Errors
 /// When the vault can't be listed, or the log's own documents can't be read.
 pub async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
-    let All { held, unread, log } = all_of(vault).await?;
+    let All { held, unread, log } = all_of(vault, &base::list(vault).await?).await?;
     let (spans, holes, mut doubts) = join(&held, |timeline| trimmed(log.as_ref(), timeline));
     doubts.extend(unread.iter().map(|(object, error)| format!("{object} can't be read: {error}")));
     let mut levels = Vec::new();
@@ -100,12 +99,12 @@ pub(super) struct Newest {
     pub(super) is_cut_off: bool,
 }
 
-/// The newest base and the newest point; `None` if the vault has no base that restores something.
+/// The newest of the `listed` bases that restores something, and the newest point; `None` if none restores anything.
 ///
 /// # Errors
 /// When the vault can't be listed, or a manifest can't be read because the vault is away for a moment.
-pub(super) async fn newest(vault: &Vault) -> Result<Option<Newest>, Error> {
-    let All { held, log, unread } = all_of(vault).await?;
+pub(super) async fn newest(vault: &Vault, listed: &[Listed]) -> Result<Option<Newest>, Error> {
+    let All { held, log, unread } = all_of(vault, listed).await?;
     if let Some((_, error)) = unread.into_iter().find(|(_, error)| is_unavailable(error)) {
         return Err(error);
     }
@@ -187,7 +186,7 @@ fn join(held: &[Held], trimmed: impl Fn(u32) -> Option<Lsn>) -> (Vec<Span>, Vec<
 /// # Errors
 /// When the vault can't be reached. What is wrong with an object is a finding.
 pub async fn verify(vault: &Vault, now: Moment, progress: Arc<dyn Progress>) -> Result<Verification, Error> {
-    let All { held, unread, log } = all_of(vault).await?;
+    let All { held, unread, log } = all_of(vault, &base::list(vault).await?).await?;
     let mut verification =
         Verification { at: now, newest: None, objects: 0, bytes: 0, findings: Vec::new(), doubts: Vec::new() };
     for (object, error) in unread {

@@ -29,8 +29,6 @@ pub(super) struct State {
     pub(super) look: Option<LastError>,
     /// The last error of retention.
     pub(super) upkeep: Option<LastError>,
-    /// The newest hole of the log that a base was made behind, or is about to be.
-    pub(super) hole: Option<log::Hole>,
     /// The seams of the log that a look or a base has answered, or is about to.
     pub(super) seams: Seams,
     /// What the server heard of its primary, if it is a standby.
@@ -156,7 +154,7 @@ pub(super) struct Looked<'a> {
     pub(super) found: Option<&'a Newest>,
     /// The newest base of all.
     pub(super) listed: Option<SetId>,
-    /// Whether no key at hand opens the manifest of that one.
+    /// Whether no key at hand opens the manifest of the newest base.
     pub(super) is_sealed: bool,
     /// The end of the log that the base needs which this process made since a base last led to the log's end.
     pub(super) made: Option<Lsn>,

@@ -1,7 +1,6 @@
 //! What a vault keeps of a PostgreSQL cluster, its files and its log, as an engine: every operation that needs no server.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_archive::log::is_of_log;
@@ -17,9 +16,6 @@ use super::clock::Watched;
 use super::prove::ClusterProver;
 use super::{history, maintain};
 use crate::Error;
-
-/// How long retention waits before it looks at the clock again.
-const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 
 /// Whether an object belongs to a cluster whose vault this is.
 pub fn is_name(key: &ObjectKey) -> bool {
@@ -73,7 +69,7 @@ impl Kept {
             next = "set the host's clock right; if it is right now, do nothing",
             "the clock was set ahead: retention deletes nothing until it stayed so for as long as the jump, and at most for a day"
         );
-        Ok(MaintenancePass { next: Some(wall.after(LOOK_AGAIN)), ..MaintenancePass::default() })
+        Ok(MaintenancePass { next: Some(wall), ..MaintenancePass::default() }.later_than(wall))
     }
 
     /// Gives bases up, and deletes bases and log that are due.

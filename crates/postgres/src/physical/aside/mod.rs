@@ -16,7 +16,7 @@ use seawall_core::{Progress, When};
 use seawall_host::Folder;
 use seawall_vault::Vault;
 
-pub(super) use self::log::{Copied, Range};
+use self::log::{Copied, Range};
 pub(super) use self::server::{Said, Server};
 
 use super::base::BaseManifest;
@@ -31,7 +31,6 @@ pub(super) struct Prepared {
     folder: Folder,
     plan: Plan,
     log: Range,
-    is_doubtful: bool,
 }
 
 /// Chooses the base and the log that lead to a point, and makes a folder in `place`, which the server's user must be able to enter.
@@ -56,21 +55,13 @@ pub(super) async fn prepare(
     }
     let plan = plan(vault, &options(target, &folder, Vec::new(), limits), world).await?;
     let log = log::range(vault, &plan).await?;
-    let is_later = matches!(when, When::Moment(moment) if *moment > plan.choice.reach.until);
-    let is_doubtful = is_later && plan.target == Target::Latest;
-    Ok(Prepared { folder, plan, log, is_doubtful })
+    Ok(Prepared { folder, plan, log })
 }
 
 impl Prepared {
     /// The base.
     pub(super) fn manifest(&self) -> &BaseManifest {
         &self.plan.manifest
-    }
-
-    /// Whether a moment is asked for after which the vault has nothing: what was committed before it, and the vault never got, isn't
-    /// known.
-    pub(super) fn is_doubtful(&self) -> bool {
-        self.is_doubtful
     }
 
     /// How it is reached.
@@ -84,7 +75,7 @@ impl Prepared {
     }
 
     /// Whether the server replays all of the log, and stops at nothing before its end.
-    pub(super) fn replays_all(&self) -> bool {
+    fn replays_all(&self) -> bool {
         match self.plan.target {
             Target::Latest => true,
             Target::Lsn(lsn) => lsn >= self.plan.choice.reach.lsn,
@@ -119,10 +110,9 @@ impl Prepared {
     ///
     /// # Errors
     /// When it can't be started.
-    pub(super) async fn start(self, program: &Path, limits: &Limits, world: &World) -> Result<(Server, Range), Error> {
-        let size = self.needs();
-        let server = Server::start(self.folder, program, &self.plan.manifest, size, limits, &world.environment).await?;
-        Ok((server, self.log))
+    pub(super) async fn start(self, program: &Path, limits: &Limits, world: &World) -> Result<Server, Error> {
+        let (size, end) = (self.needs(), self.replays_all().then_some(self.log));
+        Server::start((self.folder, end), program, &self.plan.manifest, size, limits, &world.environment).await
     }
 
     fn wal(&self) -> PathBuf {

@@ -2,9 +2,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module reads what a server has written")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
+use seawall_archive::log::Lsn;
 use seawall_core::{Failure, Kind};
 use seawall_host::{Apart, Folder};
 use seawall_vault::Environment;
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 use super::super::base::BaseManifest;
 use super::super::recover::{Reached, own_settings, sizes, until_recovered};
 use super::io;
+use super::log::Range;
 use crate::client::{Host, Target};
 use crate::{Error, Limits};
 
@@ -98,12 +100,15 @@ pub(in super::super) struct Server {
     /// Its database `postgres`, as the superuser.
     pub(in super::super) target: Target,
     version: u32,
+    /// The log, if the server is to replay all of it.
+    log: Option<Range>,
 }
 
 impl Server {
-    /// Starts it in `folder`, where its data directory `data` and its log `wal` are: together about `size` bytes.
+    /// Starts it in `folder`, where its data directory `data` and its log `wal` are: together about `size` bytes. If it is to replay
+    /// all of the log, `log` is what it has to replay.
     pub(in super::super) async fn start(
-        folder: Folder,
+        (folder, log): (Folder, Option<Range>),
         program: &Path,
         manifest: &BaseManifest,
         size: u64,
@@ -135,7 +140,7 @@ impl Server {
         let session = SESSION.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let triggers = (version >= 170_000).then(|| ("event_triggers".to_owned(), "off".to_owned()));
         let target = target.with_options(session.chain(triggers).collect());
-        Ok(Self { apart, target, version })
+        Ok(Self { apart, target, version, log })
     }
 
     /// Waits until it has recovered.
@@ -151,9 +156,13 @@ impl Server {
         self.version
     }
 
-    /// Where the copied log is.
-    pub(in super::super) fn wal(&self) -> PathBuf {
-        self.apart.folder().path().join("wal")
+    /// Where it stopped replaying, if it is to replay all of the log and sound records follow there.
+    ///
+    /// # Errors
+    /// When the copied log can't be read.
+    pub(in super::super) async fn stopped_short(&self, reached: &Reached) -> Result<Option<Lsn>, Error> {
+        let (Some(log), Some(at)) = (&self.log, reached.lsn) else { return Ok(None) };
+        Ok(log.goes_on(&self.apart.folder().path().join("wal"), at).await?.then_some(at))
     }
 
     /// Whether it ends because it crashed, and its last words. Its other processes may need a moment.

@@ -154,7 +154,7 @@ const CODE: &str = "postgres.amcheck";
 struct Found {
     faults: Vec<Fault>,
     doubts: Vec<String>,
-    /// What is wrong or in doubt beyond those that are named.
+    /// How many more faults and doubts there are than are named.
     more: [u64; 2],
     /// Whether a database couldn't be checked at all.
     is_unchecked: bool,

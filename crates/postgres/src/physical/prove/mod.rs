@@ -79,18 +79,15 @@ impl ClusterProver {
         if let Some(location) = copied.tablespace {
             return Err(tablespace_later(vault, &location).into());
         }
-        let replays_all = prepared.replays_all();
         progress.begin("recovery", None);
-        let (mut server, log) = prepared.start(&program, limits, world).await?;
+        let mut server = prepared.start(&program, limits, world).await?;
         let reached = server.recovered().await;
         progress.finish();
         let done = match reached {
             Ok(reached) => {
                 checked.restore_ms = elapsed(started);
                 self.recovered(&reached, checked);
-                if let Some(lsn) = reached.lsn.filter(|_| replays_all)
-                    && log.goes_on(&server.wal(), lsn).await?
-                {
+                if let Some(lsn) = server.stopped_short(&reached).await? {
                     checked.fault(self.short(lsn));
                 }
                 check::all(&mut server, request.level, limits.jobs, checked, &progress).await

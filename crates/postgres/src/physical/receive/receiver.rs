@@ -282,7 +282,7 @@ impl Receiver {
             lost = Some(hole);
             tracing::error!(from = %from, to = %to, "a hole: the server removed this part of its log before the vault had it");
         }
-        // At once, so that one base answers all of it.
+        // In one step, so that one base answers every seam that this session begins with.
         self.standing.send_modify(|standing| {
             standing.begins(&start);
             standing.server = identity.flushed;

@@ -114,7 +114,7 @@ pub async fn recover(
 /// As [`recover`].
 pub(super) async fn carry_out(
     vault: &Vault,
-    Plan { manifest, choice, target }: Plan,
+    Plan { manifest, choice, target, is_doubtful }: Plan,
     options: &RecoverOptions,
     world: &World,
     progress: Arc<dyn Progress>,
@@ -129,8 +129,7 @@ pub(super) async fn carry_out(
         timeline: choice.reach.timeline,
         reach: choice.reach.lsn,
         until: choice.reach.until,
-        is_doubtful: target == Target::Latest
-            && matches!(options.target, Target::Moment(moment) if moment > choice.reach.until),
+        is_doubtful,
         files: manifest.totals.files,
         bytes: manifest.totals.bytes,
         duration_ms: 0,
@@ -221,6 +220,8 @@ pub(super) struct Plan {
     pub(super) choice: Choice,
     /// What the server is told to reach.
     pub(super) target: Target,
+    /// As of [`Recovered`].
+    pub(super) is_doubtful: bool,
 }
 
 /// The base, the way, and what the server is told to reach.
@@ -290,7 +291,9 @@ pub(super) async fn plan(vault: &Vault, options: &RecoverOptions, world: &World)
     if let Some(error) = unread {
         tracing::warn!("a base can't be read, and another one is used: {error}");
     }
-    Ok(Plan { manifest: base::manifest(vault, chosen).await?, choice, target })
+    let is_later = matches!(options.target, Target::Moment(moment) if moment > choice.reach.until);
+    let is_doubtful = is_later && target == Target::Latest;
+    Ok(Plan { manifest: base::manifest(vault, chosen).await?, choice, target, is_doubtful })
 }
 
 /// Refuses a log of whose timelines one has no history: it may be the one to follow, and an older one would be restored instead.
