@@ -146,7 +146,11 @@ async fn logins_by_keys_of_all_kinds() {
     let (ecdsa, ecdsa_public) = made("ecdsa", &["-t", "ecdsa", "-N", ""]);
     let (stranger, _) = made("stranger", &["-t", "ed25519", "-N", ""]);
     let own = std::fs::read_to_string(server.key().with_extension("pub")).expect("a public key");
-    site.file("server/authorized_keys", &[own, locked_public, rsa_public, ecdsa_public].concat());
+    let (short, short_locked) = (include_str!("keys/short_ecdsa"), include_str!("keys/short_ecdsa_locked"));
+    let (short, short_locked) = (site.file("short", short), site.file("short-locked", short_locked));
+    let short_public = include_str!("keys/short_ecdsa.pub").to_owned();
+    let all = [own, locked_public, rsa_public, ecdsa_public, short_public];
+    site.file("server/authorized_keys", &all.concat());
     let word = site.file("word", "open sesame\n");
     let nonsense = site.file("nonsense", "hunter2");
     let (host_key, plain) = (server.host_key(), site.plain());
@@ -161,6 +165,8 @@ async fn logins_by_keys_of_all_kinds() {
         vec![("key-path", &locked), ("key-passphrase-file", &word)],
         vec![("key-path", &rsa)],
         vec![("key-path", &ecdsa)],
+        vec![("key-path", &short)],
+        vec![("key-path", &short_locked), ("key-passphrase", "open sesame")],
     ] {
         assert_eq!(error(&settings, &[]).await, None, "{settings:?}");
     }

@@ -9,10 +9,11 @@ use std::sync::{Arc, PoisonError};
 
 use russh::client::{AuthResult, Handle, KeyboardInteractiveAuthResponse};
 use russh::keys::agent::client::AgentClient;
-use russh::keys::{HashAlg, PrivateKey, PrivateKeyWithHashAlg, decode_secret_key};
+use russh::keys::{Error as KeyError, HashAlg, PrivateKey, PrivateKeyWithHashAlg, decode_secret_key};
 use russh::{MethodKind, MethodSet};
 
 use super::connect::{Client, Farewell};
+use super::ecdsa::short_key;
 use super::rsa::RsaSigner;
 use super::settings::SftpSettings;
 use crate::text::wrong;
@@ -136,9 +137,8 @@ pub(super) async fn log_in(
 
 /// A key that the user named.
 fn decoded(path: &str, text: &str, passphrase: Option<&Secret>) -> Result<PrivateKey, Error> {
-    use russh::keys::Error as KeyError;
     let no = |cause: &str, next: &str| wrong("key-path", &format!("{path}: {cause}"), next);
-    decode_secret_key(text, passphrase.map(Secret::reveal)).map_err(|error| match error {
+    private_key(text, passphrase).map_err(|error| match error {
         KeyError::KeyIsEncrypted => no("the key has a passphrase", "give key-passphrase or key-passphrase-file"),
         // The library's message quotes nothing of the file, and says little.
         _ if passphrase.is_some() => no("the key can't be read with this passphrase", "check both"),
@@ -154,7 +154,12 @@ async fn usual(path: &str) -> Option<PrivateKey> {
     if !Path::new(path).exists() {
         return None;
     }
-    decode_secret_key(&read("key-path", path).await.ok()?, None).ok()
+    private_key(&read("key-path", path).await.ok()?, None).ok()
+}
+
+/// The key in a file's text.
+fn private_key(text: &str, passphrase: Option<&Secret>) -> Result<PrivateKey, KeyError> {
+    decode_secret_key(text, passphrase.map(Secret::reveal)).or_else(|error| short_key(text, passphrase).ok_or(error))
 }
 
 struct Login<'a> {

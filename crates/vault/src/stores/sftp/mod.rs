@@ -21,6 +21,7 @@
 
 mod connect;
 mod credentials;
+mod ecdsa;
 mod hosts;
 mod leftovers;
 mod link;
