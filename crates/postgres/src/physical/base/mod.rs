@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_archive::log::{Cluster, Log, LogError, Lsn, SegmentSize, SystemId, TimelineId};
-use seawall_archive::{Codec, Encoder, SetId, write_document};
+use seawall_archive::{Encoder, SetId, write_document};
 use seawall_core::Progress;
 use seawall_vault::Vault;
 use tokio::time::Instant;
@@ -452,7 +452,7 @@ async fn done(
     seawall_core::blocking(move || {
         let kept = encoders.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let defect = |error: std::io::Error| Error::Internal(format!("zstd: {error}"));
-        let mut encoder = kept.map_or_else(|| Encoder::new(Codec::default()), Ok).map_err(defect)?;
+        let mut encoder = kept.map_or_else(Encoder::of_pages, Ok).map_err(defect)?;
         let work = chunk::work(&pieces, &raw, &rules, &mut encoder)?;
         encoders.lock().unwrap_or_else(PoisonError::into_inner).push(encoder);
         Ok(Done { work, damaged })

@@ -15,6 +15,10 @@ use crate::{CopyFormat, Error};
 /// The most pieces of one statement.
 pub(crate) const MOST_PIECES: usize = 256;
 
+/// The most bytes of one row. The server builds a row in memory, three times over, and gives it back: memory of this size is kept
+/// for the next row, and of larger rows each costs new pages, which takes twice as long.
+const ROW: usize = 128 << 10;
+
 /// Bytes around the content of a row: the number of columns, and the length of each, with the first column.
 const AROUND: usize = 2 + 4 + 4 + 4;
 
@@ -97,38 +101,78 @@ async fn started(connection: &mut Connection) -> Result<String, Error> {
     Ok(connection.one(sql).await?.text(0).to_owned())
 }
 
-/// Reads pieces with one statement.
+/// Reads pieces with one statement, which has several rows for a long piece.
 pub(crate) async fn read(connection: &mut Connection, pieces: &[Piece]) -> Result<Raw, Error> {
-    let rows: Vec<String> = (0..)
-        .zip(pieces)
-        .map(|(nth, piece): (u32, &Piece)| {
-            format!(
-                "({nth}, {}, {}::pg_catalog.int8, {}::pg_catalog.int8)",
-                literal(&piece.path),
-                piece.offset,
-                piece.length
-            )
-        })
-        .collect();
-    let sql = format!(
-        "COPY (SELECT v.n, pg_catalog.pg_read_binary_file(v.p, v.o, v.l, true) FROM (VALUES {}) AS v (n, p, o, l)) \
-         TO STDOUT (FORMAT binary)",
-        rows.join(", ")
-    );
-    let wanted: usize = pieces.iter().map(|piece| piece.length + AROUND).sum();
-    if wanted > STRETCH + MOST_PIECES * AROUND {
+    let wanted: usize = pieces.iter().map(|piece| piece.length + rows(piece) * AROUND).sum();
+    if wanted > STRETCH + (MOST_PIECES + STRETCH / ROW) * AROUND {
         return Err(Error::Internal("more is read at once than fits".to_owned()));
     }
+    let mut values = String::new();
+    let mut number = 0_usize;
+    for piece in pieces {
+        let path = literal(&piece.path);
+        for row in 0..rows(piece) {
+            let (offset, length) = (piece.offset + (row * ROW) as u64, (piece.length - row * ROW).min(ROW));
+            let comma = if number == 0 { "" } else { ", " };
+            let row = format!("{comma}({number}, {path}, {offset}::pg_catalog.int8, {length}::pg_catalog.int8)");
+            values.push_str(&row);
+            number += 1;
+        }
+    }
+    let sql = format!(
+        "COPY (SELECT v.n, pg_catalog.pg_read_binary_file(v.p, v.o, v.l, true) FROM (VALUES {values}) AS v (n, p, o, l)) \
+         TO STDOUT (FORMAT binary)",
+    );
     let mut bytes = Vec::with_capacity(wanted.max(AROUND));
     let mut copy = connection.copy_out(&sql, CopyFormat::Binary).await?;
     let ended = copy.fill(&mut bytes).await?;
     if ended.0 != Filled::Done {
         return Err(connection.confused("more of a file than was asked for"));
     }
-    match places(&bytes, pieces.len()) {
-        Some(places) => Ok(Raw { bytes, places }),
+    let lengths: Vec<usize> = pieces.iter().map(|piece| piece.length).collect();
+    match places(&bytes, number) {
+        Some(found) => Ok(Raw { places: joined(&mut bytes, &lengths, &found), bytes }),
         None => Err(connection.confused("rows that aren't those of the files")),
     }
+}
+
+/// How many rows a piece has.
+fn rows(piece: &Piece) -> usize {
+    rows_of(piece.length)
+}
+
+fn rows_of(length: usize) -> usize {
+    length.div_ceil(ROW).max(1)
+}
+
+/// Joins the rows of each piece of these lengths, and returns where its bytes are then. Pure.
+///
+/// A row that is short ends its piece: the file ends there, or did when the row was read. A piece of which a row has nothing is
+/// gone: its file went while it was read.
+fn joined(bytes: &mut [u8], lengths: &[usize], rows: &[Option<Range<usize>>]) -> Vec<Option<Range<usize>>> {
+    let mut left = rows;
+    let mut pieces = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        let (these, others) = left.split_at(rows_of(*length).min(left.len()));
+        left = others;
+        let Some(these) = these.iter().cloned().collect::<Option<Vec<_>>>() else {
+            pieces.push(None);
+            continue;
+        };
+        let start = these.first().map_or(0, |row| row.start);
+        let mut end = start;
+        for row in these {
+            let is_short = row.len() < ROW;
+            let length = row.len();
+            bytes.copy_within(row, end);
+            end += length;
+            if is_short {
+                break;
+            }
+        }
+        pieces.push(Some(start..end));
+    }
+    pieces
 }
 
 /// Where the content of each row is: two columns, the row's number and the bytes. Pure.
@@ -173,6 +217,35 @@ mod tests {
         for (bytes, rows) in [(&all[..], 2), (&all[..], 4), (&all[..all.len() - 1], 3), (&row(1, None)[..], 1)] {
             assert_eq!(places(bytes, rows), None);
         }
+    }
+
+    #[test]
+    fn rows_of_a_piece_are_joined() {
+        let long = |byte: u8, bytes: usize| vec![byte; bytes];
+        for (rows, expected) in [
+            (
+                vec![Some(long(1, ROW)), Some(long(2, ROW)), Some(long(3, 10))],
+                Some([long(1, ROW), long(2, ROW), long(3, 10)].concat()),
+            ),
+            (vec![Some(long(1, ROW)), Some(long(2, 20)), Some(Vec::new())], Some([long(1, ROW), long(2, 20)].concat())),
+            // It was cut off, and has grown again.
+            (
+                vec![Some(long(1, ROW)), Some(long(2, 20)), Some(long(3, 10))],
+                Some([long(1, ROW), long(2, 20)].concat()),
+            ),
+            (vec![Some(Vec::new()), Some(Vec::new()), Some(Vec::new())], Some(Vec::new())),
+            (vec![Some(long(1, ROW)), None, None], None),
+            (vec![None, None, None], None),
+        ] {
+            let all = rows.into_iter().chain([Some(vec![7; 5])]);
+            let all: Vec<u8> = (0..).zip(all).flat_map(|(nth, content)| row(nth, content.as_deref())).collect();
+            let found = places(&all, 4).expect("four rows");
+            let mut bytes = all.clone();
+            let pieces = joined(&mut bytes, &[2 * ROW + 10, 5], &found);
+            let content = |nth: usize| pieces[nth].clone().map(|place| bytes[place].to_vec());
+            assert_eq!((content(0), content(1)), (expected, Some(vec![7; 5])));
+        }
+        assert_eq!([0, 1, ROW, ROW + 1, STRETCH].map(rows_of), [1, 1, 1, 2, 16]);
     }
 
     proptest! {
