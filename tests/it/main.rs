@@ -60,6 +60,7 @@ mod postgres_artefacts;
 mod postgres_chain;
 mod postgres_cluster;
 mod postgres_cluster_attacks;
+mod postgres_cluster_delta;
 mod postgres_cluster_faults;
 mod postgres_cluster_moments;
 mod postgres_cluster_proofs;

@@ -75,6 +75,10 @@ pub(crate) struct RestoreArguments {
     /// Of a cluster: where the tablespace at OLD goes; may be given more than once [default: where it was]
     #[arg(long, value_name = "OLD=NEW", conflicts_with_all = ["all", "to", "follow", "force"], help_heading = "PostgreSQL clusters")]
     pub(crate) tablespace: Vec<String>,
+    /// Of a cluster: restore over an old data directory of it, or into a mounted folder: what equals the base stays, everything
+    /// else there goes, and no server starts there until all of it is restored
+    #[arg(long, conflicts_with_all = ["all", "to", "follow", "force"], help_heading = "PostgreSQL clusters")]
+    pub(crate) delta: bool,
     /// Of a cluster: run a server until it has recovered, stop it, and say what it reached
     #[arg(long, conflicts_with_all = ["all", "to", "follow", "force", "dry_run"], help_heading = "PostgreSQL clusters")]
     pub(crate) start: bool,

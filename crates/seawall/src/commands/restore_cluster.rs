@@ -19,7 +19,7 @@ use crate::table;
 /// Whether the command line asks for a cluster's files.
 pub(super) fn is_asked(arguments: &RestoreArguments) -> bool {
     let is_named = arguments.target.is_some() || arguments.timeline.is_some();
-    arguments.physical || arguments.start || is_named || !arguments.tablespace.is_empty()
+    arguments.physical || arguments.start || arguments.delta || is_named || !arguments.tablespace.is_empty()
 }
 
 /// Restores the cluster that a vault holds.
@@ -54,6 +54,7 @@ pub(super) async fn restore(
         output: edge.absolute(output),
         tablespaces: arguments.tablespace.iter().map(|text| mapping(text)).collect::<Result<_, _>>()?,
         limits: limits(&arguments.server)?,
+        delta: arguments.delta,
         dry_run: arguments.dry_run,
         start: arguments.start,
         delivery: Delivery::Fetched(handover(arguments, source, edge)?),
@@ -122,7 +123,8 @@ fn typed(text: &str, edge: &Edge) -> String {
 }
 
 fn document(vault: &Vault, options: &RecoverOptions, recovered: &Recovered) -> Value {
-    let Recovered { manifest, timeline, reach, until, is_doubtful, files, bytes, duration_ms, reached } = recovered;
+    let Recovered { manifest, timeline, reach, until, is_doubtful, files, bytes, written, duration_ms, reached } =
+        recovered;
     let reached = reached
         .as_ref()
         .map(|reached| json!({ "lsn": reached.lsn, "moment": reached.moment, "timeline": reached.timeline }));
@@ -135,6 +137,7 @@ fn document(vault: &Vault, options: &RecoverOptions, recovered: &Recovered) -> V
         "log": { "from": manifest.start, "to": reach, "until": until, "ends_before_target": is_doubtful },
         "files": files,
         "bytes": bytes,
+        "written_bytes": written,
         "needs_bytes": manifest.needs(),
         "dry_run": options.dry_run,
         "reached": reached,
@@ -143,7 +146,8 @@ fn document(vault: &Vault, options: &RecoverOptions, recovered: &Recovered) -> V
 }
 
 fn render(options: &RecoverOptions, recovered: &Recovered) -> String {
-    let Recovered { manifest, timeline, reach, until, is_doubtful, files, bytes, duration_ms, reached } = recovered;
+    let Recovered { manifest, timeline, reach, until, is_doubtful, files, bytes, written, duration_ms, reached } =
+        recovered;
     let output = options.output.display();
     let files = table::count(usize::try_from(*files).unwrap_or(usize::MAX), "file");
     let ends = match is_doubtful {
@@ -175,8 +179,12 @@ fn render(options: &RecoverOptions, recovered: &Recovered) -> String {
         }
         None => format!("start a server of version {major} there: it recovers to the target, then it takes writes\n"),
     };
+    let there = match options.delta {
+        true => format!(", of which {} were written", table::bytes(*written)),
+        false => String::new(),
+    };
     format!(
-        "{output}: restored from the base {}\n{files}, {} in {}\n{log}\n{next}\
+        "{output}: restored from the base {}\n{files}, {}{there} in {}\n{log}\n{next}\
          note: archive_mode is off and synchronous_standby_names is empty in postgresql.auto.conf; set them when another vault is \
          named, with ALTER SYSTEM SET and a restart\n{notes}",
         manifest.id,

@@ -147,6 +147,7 @@ fn options(target: Target, folder: &Folder, tablespaces: Vec<(PathBuf, PathBuf)>
         output: folder.path().join("data"),
         tablespaces,
         limits: limits.clone(),
+        delta: false,
         dry_run: false,
         start: false,
         delivery: Delivery::Copied(folder.path().join("wal")),

@@ -1,7 +1,8 @@
 //! Files from packs: which frames are fetched for which blocks, checked, and written once at their place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use super::super::base::{BaseManifest, layout};
 use super::folder::Folders;
 use super::handed::HANDED_OVER;
 use super::listing::Restored;
+use super::over::Kept;
 use crate::Error;
 
 /// Blocks that are restored with one step.
@@ -39,6 +41,8 @@ struct Window {
     extent: Arc<Extent>,
     first: usize,
     blocks: usize,
+    /// Whether its file is whole with it.
+    is_all: bool,
 }
 
 impl Window {
@@ -50,6 +54,43 @@ impl Window {
     /// Its bytes.
     fn bytes(&self) -> usize {
         (self.first..self.first + self.blocks).map(|nth| block_bytes(self.extent.length, nth)).sum()
+    }
+}
+
+/// The bytes of a window, and which of its blocks its file already has.
+#[derive(Debug)]
+struct State {
+    content: Vec<u8>,
+    there: Vec<bool>,
+}
+
+impl State {
+    /// Nothing is there, and a new file holds zeros.
+    fn new(window: &Window) -> Self {
+        let is_zero = |block: &Block| *block == Block::Zero;
+        let blocks = window.extent.blocks.iter().skip(window.first).take(window.blocks);
+        Self { content: vec![0; window.bytes()], there: blocks.map(is_zero).collect() }
+    }
+
+    /// What a file has at the window's place is compared with the base. Pure.
+    fn of(window: &Window, mut content: Vec<u8>) -> Self {
+        let had = content.len();
+        content.resize(window.bytes(), 0);
+        let blocks = window.extent.blocks.iter().skip(window.first).take(window.blocks);
+        let there = content.chunks_mut(BLOCK).zip(blocks).enumerate();
+        let there = there.map(|(nth, (content, block))| match block {
+            // What is behind the end of the file is zeros when the file has grown.
+            Block::Zero if content.iter().all(|byte| *byte == 0) => true,
+            Block::Zero => {
+                content.fill(0);
+                false
+            }
+            Block::Stored { hash, .. } => {
+                nth * BLOCK + content.len() <= had && blake3::hash(content).as_bytes()[..16] == *hash
+            }
+        });
+        let there = there.collect();
+        Self { content, there }
     }
 }
 
@@ -82,6 +123,8 @@ pub(crate) struct Filling {
     pub(crate) manifest: Arc<BaseManifest>,
     pub(crate) folders: Arc<Folders>,
     pub(crate) decoders: Mutex<Vec<Decoder>>,
+    /// Bytes that were written.
+    pub(crate) written: AtomicU64,
 }
 
 /// How many steps are done at once.
@@ -90,22 +133,28 @@ pub(crate) fn steps(memory: u64, jobs: usize) -> usize {
     fits.clamp(1, 2 * jobs.max(1))
 }
 
-/// Restores all files of a base; `told` gets each of them, in the order of the index.
+/// Restores all files of a base; `told` gets each of them when it is whole.
 pub(crate) async fn fill(
     filling: &Arc<Filling>,
     steps: usize,
     progress: &Arc<dyn Progress>,
     mut told: impl FnMut(Restored) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut open: Option<Restored> = None;
+    let mut told = |file: Restored| {
+        filling.end(&file)?;
+        told(file)
+    };
+    let mut begun = Begun::default();
     for part in 0..filling.manifest.index.len() {
         let extents = store::part(&filling.vault, filling.system, &filling.manifest, part).await?;
         if let Some(stray) = extents.iter().find(|extent| is_stray(&extent.path)) {
             let object = filling.vault.object(&layout::manifest(filling.system, filling.manifest.id)?);
             return Err(corrupt(object, format!("its index has {}, which no tablespace has", stray.path)));
         }
-        let is_kept = |extent: &Extent| filling.is_kept(&extent.path);
-        let windows = stream::iter(plan(extents.into_iter().filter(is_kept).collect())).then(|step| {
+        // The next part may go on with this file.
+        let last = extents.last().map(|extent| extent.path.clone());
+        let kept = extents.into_iter().filter(|extent| is_kept(&filling.manifest, &extent.path)).collect();
+        let windows = stream::iter(plan(kept, steps)).then(|step| {
             let filling = Arc::clone(filling);
             async move { filling.folder(step).await }
         });
@@ -116,33 +165,77 @@ pub(crate) async fn fill(
         let mut done = std::pin::pin!(work.buffered(steps));
         while let Some(windows) = done.try_next().await? {
             for (window, crc) in windows {
-                let bytes = window.bytes() as u64;
-                progress.advance(bytes);
-                match &mut open {
-                    Some(file) if file.path == window.extent.path => {
-                        if file.bytes != window.offset() {
-                            return Err(torn(&file.path));
-                        }
-                        let (one, other) = (u64::from(file.crc), u64::from(crc));
-                        let joined = crc_fast::checksum_combine(crc_fast::CrcAlgorithm::Crc32Iscsi, one, other, bytes);
-                        file.crc = u32::try_from(joined).unwrap_or_default();
-                        file.bytes += bytes;
-                    }
-                    _ => {
-                        if window.offset() != 0 {
-                            return Err(torn(&window.extent.path));
-                        }
-                        let (path, modified) = (window.extent.path.clone(), window.extent.modified);
-                        let next = Restored { path, bytes, modified, crc };
-                        if let Some(file) = open.replace(next) {
-                            told(file)?;
-                        }
-                    }
+                progress.advance(window.bytes() as u64);
+                begun.add(&window, crc);
+                if window.is_all {
+                    begun.end(&window.extent.path)?.map_or(Ok(()), &mut told)?;
                 }
             }
         }
+        for path in begun.others(last.as_deref()) {
+            begun.end(&path)?.map_or(Ok(()), &mut told)?;
+        }
     }
-    open.map_or(Ok(()), told)
+    for path in begun.others(None) {
+        begun.end(&path)?.map_or(Ok(()), &mut told)?;
+    }
+    Ok(())
+}
+
+/// Files of which windows were restored, in any order.
+#[derive(Debug, Default)]
+struct Begun(BTreeMap<String, Stretches>);
+
+/// What is there of a file: when it was modified, and by their offsets the bytes and the CRC-32C of its stretches.
+#[derive(Debug, Default)]
+struct Stretches {
+    modified: u64,
+    found: BTreeMap<u64, (u64, u32)>,
+}
+
+impl Begun {
+    /// Adds a window, and joins it with the stretch that it follows.
+    fn add(&mut self, window: &Window, crc: u32) {
+        let stretches = self.0.entry(window.extent.path.clone()).or_default();
+        stretches.modified = window.extent.modified;
+        let (offset, bytes) = (window.offset(), window.bytes() as u64);
+        match stretches.found.range_mut(..=offset).next_back() {
+            Some((start, (before, its))) if *start + *before == offset && *before > 0 => {
+                *its = joined(*its, crc, bytes);
+                *before += bytes;
+            }
+            _ => drop(stretches.found.insert(offset, (bytes, crc))),
+        }
+    }
+
+    /// Takes a file out of which everything was restored.
+    ///
+    /// # Errors
+    /// A part of it is missing.
+    fn end(&mut self, path: &str) -> Result<Option<Restored>, Error> {
+        let Some(Stretches { modified, found }) = self.0.remove(path) else { return Ok(None) };
+        let (mut bytes, mut crc) = (0, 0);
+        for (offset, (more, its)) in found {
+            if offset != bytes {
+                return Err(torn(path));
+            }
+            crc = if bytes == 0 { its } else { joined(crc, its, more) };
+            bytes += more;
+        }
+        Ok(Some(Restored { path: path.to_owned(), bytes, modified, crc }))
+    }
+
+    /// All files but this one.
+    fn others(&self, path: Option<&str>) -> Vec<String> {
+        self.0.keys().filter(|its| Some(its.as_str()) != path).cloned().collect()
+    }
+}
+
+/// The CRC-32C of two stretches of which the second one has so many bytes.
+fn joined(one: u32, other: u32, bytes: u64) -> u32 {
+    let joined =
+        crc_fast::checksum_combine(crc_fast::CrcAlgorithm::Crc32Iscsi, u64::from(one), u64::from(other), bytes);
+    u32::try_from(joined).unwrap_or_default()
 }
 
 /// Whether a path is in a tablespace, and not in the folder that a server makes there. A tablespace may go to any place that was
@@ -164,44 +257,80 @@ enum Step {
     Windows(Vec<Window>),
 }
 
-/// Cuts extents into steps: small files go together, because they share frames.
-fn plan(extents: Vec<Extent>) -> impl Iterator<Item = Step> {
-    let mut pieces = extents.into_iter().flat_map(|extent| {
-        let extent = Arc::new(extent);
-        let windows = extent.blocks.len().div_ceil(WINDOW).max(1);
-        (0..windows).map(move |nth| {
-            let first = nth * WINDOW;
-            let blocks = extent.blocks.len().saturating_sub(first).min(WINDOW);
-            Window { extent: Arc::clone(&extent), first, blocks }
-        })
-    });
-    let mut pending: Option<Window> = None;
+/// Cuts extents into steps. Small files go together, because they share frames. The windows of `lanes` large files take turns:
+/// the system lets one thread at a time write to a file.
+fn plan(extents: Vec<Extent>, lanes: usize) -> impl Iterator<Item = Step> {
+    let mut files = cut(extents).peekable();
+    let mut large: VecDeque<VecDeque<Window>> = VecDeque::new();
+    let (mut group, mut blocks) = (Vec::new(), 0);
     std::iter::from_fn(move || {
-        let (mut windows, mut blocks) = (Vec::new(), 0);
-        while let Some(window) = pending.take().or_else(|| pieces.next()) {
-            let is_folder = window.extent.entry == Entry::Folder;
-            if is_folder && windows.is_empty() {
-                return Some(Step::Folder(window.extent.path.clone()));
+        loop {
+            if large.len() >= lanes.max(1) || (files.peek().is_none() && !large.is_empty()) {
+                let mut windows = large.pop_front()?;
+                let next = windows.pop_front()?;
+                if !windows.is_empty() {
+                    large.push_back(windows);
+                }
+                return Some(Step::Windows(vec![next]));
             }
+            let windows = files.peek();
+            let first = windows.and_then(|windows| windows.front());
+            let (is_folder, is_large) = (
+                first.is_some_and(|window| window.extent.entry == Entry::Folder),
+                windows.is_some_and(|windows| windows.len() > 1),
+            );
             // A file counts as a block, so that a thousand empty ones are no single step.
-            if is_folder || (!windows.is_empty() && blocks + window.blocks.max(1) > WINDOW) {
-                pending = Some(window);
-                break;
+            let more = first.map_or(0, |window| window.blocks.max(1));
+            let is_full = first.is_none() || is_folder || (!is_large && blocks + more > WINDOW);
+            if is_full && !group.is_empty() {
+                blocks = 0;
+                return Some(Step::Windows(std::mem::take(&mut group)));
             }
-            blocks += window.blocks.max(1);
-            windows.push(window);
+            let mut windows = files.next()?;
+            if is_folder {
+                return windows.pop_front().map(|window| Step::Folder(window.extent.path.clone()));
+            }
+            if is_large {
+                large.push_back(windows);
+            } else {
+                blocks += more;
+                group.extend(windows);
+            }
         }
-        (!windows.is_empty()).then_some(Step::Windows(windows))
     })
 }
 
-/// Which requests bring the blocks of these windows. Pure.
-fn fetches(windows: &[Window]) -> Option<Vec<Fetch>> {
+/// The windows of each extent.
+fn cut(extents: Vec<Extent>) -> impl Iterator<Item = VecDeque<Window>> {
+    let paths: Vec<bool> = (0..extents.len())
+        .map(|nth| {
+            let path = |nth: Option<usize>| nth.and_then(|nth| extents.get(nth)).map(|extent| extent.path.as_str());
+            let (own, before, next) = (path(Some(nth)), path(nth.checked_sub(1)), path(Some(nth + 1)));
+            next.is_some() && own != next && own != before && extents[nth].offset == 0
+        })
+        .collect();
+    extents.into_iter().zip(paths).map(|(extent, is_alone)| {
+        let extent = Arc::new(extent);
+        let windows = extent.blocks.len().div_ceil(WINDOW).max(1);
+        let window = |nth: usize| {
+            let first = nth * WINDOW;
+            let blocks = extent.blocks.len().saturating_sub(first).min(WINDOW);
+            Window { extent: Arc::clone(&extent), first, blocks, is_all: is_alone && nth + 1 == windows }
+        };
+        (0..windows).map(window).collect()
+    })
+}
+
+/// Which requests bring the blocks of these windows that aren't there. Pure.
+fn fetches(windows: &[Window], states: &[State]) -> Option<Vec<Fetch>> {
     let mut wanted: BTreeMap<Frame, Vec<Goes>> = BTreeMap::new();
-    for (nth, window) in windows.iter().enumerate() {
+    for (nth, (window, state)) in windows.iter().zip(states).enumerate() {
         let blocks = window.extent.blocks.get(window.first..window.first + window.blocks)?;
-        for (place, block) in blocks.iter().enumerate() {
+        for (place, (block, is_there)) in blocks.iter().zip(&state.there).enumerate() {
             let Block::Stored { hash, frame, at } = *block else { continue };
+            if *is_there {
+                continue;
+            }
             let bytes = block_bytes(window.extent.length, window.first + place);
             let frame = *window.extent.frames.get(frame as usize)?;
             let goes = Goes { window: nth, to: place * BLOCK, bytes, at: at as usize, hash };
@@ -227,20 +356,41 @@ fn fetches(windows: &[Window]) -> Option<Vec<Fetch>> {
     Some(fetches)
 }
 
+/// The paths that a restore makes, or keeps where they are.
+///
+/// # Errors
+/// The index can't be read.
+pub(super) async fn kept(vault: &Vault, system: u64, manifest: &BaseManifest) -> Result<Kept, Error> {
+    let mut kept = Kept::default();
+    for part in 0..manifest.index.len() {
+        let extents = store::part(vault, system, manifest, part).await?;
+        let all = extents.iter().filter(|extent| is_kept(manifest, &extent.path));
+        all.for_each(|extent| kept.add(&extent.path, extent.entry));
+    }
+    Ok(kept)
+}
+
+/// Whether a path is restored: a tablespace that was made after the backup began is in the log, and what an earlier restore
+/// handed over is written anew.
+fn is_kept(manifest: &BaseManifest, path: &str) -> bool {
+    if path == HANDED_OVER {
+        return false;
+    }
+    let mut parts = path.split('/');
+    if parts.next() != Some("pg_tblspc") {
+        return true;
+    }
+    let Some(Ok(oid)) = parts.next().map(str::parse::<u32>) else { return true };
+    manifest.in_place.contains(&oid) || manifest.tablespaces.iter().any(|tablespace| tablespace.oid == oid)
+}
+
 impl Filling {
-    /// Whether a path is restored: a tablespace that was made after the backup began is in the log, and what an earlier restore
-    /// handed over is written anew.
-    fn is_kept(&self, path: &str) -> bool {
-        if path == HANDED_OVER {
-            return false;
+    /// A file has all its bytes: what an older file has behind them goes. Blocks for a moment.
+    fn end(&self, file: &Restored) -> Result<(), Error> {
+        match self.folders.is_over() {
+            true => self.folders.cut(&file.path, file.bytes),
+            false => Ok(()),
         }
-        let mut parts = path.split('/');
-        if parts.next() != Some("pg_tblspc") {
-            return true;
-        }
-        let Some(Ok(oid)) = parts.next().map(str::parse::<u32>) else { return true };
-        let manifest = &self.manifest;
-        manifest.in_place.contains(&oid) || manifest.tablespaces.iter().any(|tablespace| tablespace.oid == oid)
     }
 
     /// Makes a folder at once, because what comes next may lie in it.
@@ -258,18 +408,46 @@ impl Filling {
         if windows.is_empty() {
             return Ok(Vec::new());
         }
-        let fetches = fetches(&windows).ok_or_else(|| torn(&windows[0].extent.path))?;
-        let mut contents: Vec<Vec<u8>> = windows.iter().map(|window| vec![0; window.bytes()]).collect();
+        let filling = Arc::clone(&self);
+        let (windows, mut states) = match self.folders.is_over() {
+            true => seawall_core::blocking(move || filling.look(windows)).await?,
+            false => {
+                let states = windows.iter().map(State::new).collect();
+                (windows, states)
+            }
+        };
+        let fetches = fetches(&windows, &states).ok_or_else(|| torn(&windows[0].extent.path))?;
         for fetch in fetches {
             let (bytes, object) = self.fetch(&fetch).await?;
             let filling = Arc::clone(&self);
-            contents = seawall_core::blocking(move || {
-                filling.take(&fetch, &bytes, &object, &mut contents)?;
-                Ok::<_, Error>(contents)
+            states = seawall_core::blocking(move || {
+                filling.take(&fetch, &bytes, &object, &mut states)?;
+                Ok::<_, Error>(states)
             })
             .await?;
         }
-        seawall_core::blocking(move || self.write(windows, &contents)).await
+        seawall_core::blocking(move || self.write(windows, &states)).await
+    }
+
+    /// What the files that are restored over have at the places of windows. Blocks.
+    fn look(&self, windows: Vec<Window>) -> Result<(Vec<Window>, Vec<State>), Error> {
+        let look = |window: &Window| {
+            let path = &window.extent.path;
+            let failed = |error: std::io::Error| Error::Io { path: path.clone(), cause: error.to_string() };
+            let file = self.folders.open(path)?;
+            let mut content = vec![0; window.bytes()];
+            let mut had = 0;
+            while had < content.len() {
+                match file.read_at(&mut content[had..], window.offset() + had as u64).map_err(failed)? {
+                    0 => break,
+                    read => had += read,
+                }
+            }
+            content.truncate(had);
+            Ok::<_, Error>(State::of(window, content))
+        };
+        let states = windows.iter().map(look).collect::<Result<Vec<_>, _>>()?;
+        Ok((windows, states))
     }
 
     /// Bytes of a pack, and what it is called.
@@ -295,7 +473,7 @@ impl Filling {
     }
 
     /// Decompresses frames, checks each block, and puts it into its window.
-    fn take(&self, fetch: &Fetch, bytes: &[u8], object: &str, contents: &mut [Vec<u8>]) -> Result<(), Error> {
+    fn take(&self, fetch: &Fetch, bytes: &[u8], object: &str, states: &mut [State]) -> Result<(), Error> {
         let kept = self.decoders.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let defect = |error: std::io::Error| Error::Internal(format!("zstd: {error}"));
         let mut decoder = kept.map_or_else(|| Decoder::new(Codec::default()), Ok).map_err(defect)?;
@@ -309,7 +487,8 @@ impl Filling {
             for goes in all {
                 let content = raw.get(goes.at..goes.at.saturating_add(goes.bytes));
                 let content = content.filter(|content| blake3::hash(content).as_bytes()[..16] == goes.hash);
-                let to = contents.get_mut(goes.window).and_then(|all| all.get_mut(goes.to..goes.to + goes.bytes));
+                let to = states.get_mut(goes.window);
+                let to = to.and_then(|state| state.content.get_mut(goes.to..goes.to + goes.bytes));
                 let (Some(content), Some(to)) = (content, to) else {
                     let cause =
                         format!("a block in the frame at byte {} has another hash than the index says", frame.at);
@@ -322,25 +501,25 @@ impl Filling {
         Ok(())
     }
 
-    /// Writes windows, leaving out blocks that hold only zeros, and returns the CRC-32C of each.
-    fn write(&self, windows: Vec<Window>, contents: &[Vec<u8>]) -> Result<Vec<(Window, u32)>, Error> {
+    /// Writes the blocks of windows that aren't there, and returns the CRC-32C of each window.
+    fn write(&self, windows: Vec<Window>, states: &[State]) -> Result<Vec<(Window, u32)>, Error> {
         let mut written = Vec::with_capacity(windows.len());
-        for (window, content) in windows.into_iter().zip(contents) {
+        for (window, State { content, there }) in windows.into_iter().zip(states) {
             let path = &window.extent.path;
             let failed = |error: std::io::Error| Error::Io { path: path.clone(), cause: error.to_string() };
             let file = self.folders.open(path)?;
-            let mut blocks =
-                window.extent.blocks[window.first..window.first + window.blocks].iter().enumerate().peekable();
-            while let Some((nth, block)) = blocks.next() {
-                if *block == Block::Zero {
+            let mut blocks = there.iter().enumerate().peekable();
+            while let Some((nth, is_there)) = blocks.next() {
+                if *is_there {
                     continue;
                 }
                 let mut end = nth + 1;
-                while blocks.next_if(|(_, block)| **block != Block::Zero).is_some() {
+                while blocks.next_if(|(_, is_there)| !**is_there).is_some() {
                     end += 1;
                 }
                 let bytes = &content[nth * BLOCK..content.len().min(end * BLOCK)];
                 file.write_all_at(bytes, window.offset() + (nth * BLOCK) as u64).map_err(failed)?;
+                self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             }
             // Of zeros at the end the last one is written: it makes the file as long as it was.
             let is_last = window.first + window.blocks == window.extent.blocks.len();
@@ -376,7 +555,7 @@ mod tests {
     fn large_files_are_cut_and_small_ones_go_together() {
         let file = |path, blocks| extent(path, Entry::File, blocks);
         let all = vec![file("a", 1), file("b", 0), extent("d", Entry::Folder, 0), file("e", 300), file("f", 3)];
-        let steps: Vec<String> = plan(all)
+        let steps: Vec<String> = plan(all, 1)
             .map(|step| match step {
                 Step::Folder(path) => path,
                 Step::Windows(windows) => {
@@ -385,19 +564,95 @@ mod tests {
                 }
             })
             .collect();
-        assert_eq!(steps, ["a+0x1 b+0x0", "d", "e+0x128", "e+128x128", "e+256x44 f+0x3"]);
+        assert_eq!(steps, ["a+0x1 b+0x0", "d", "e+0x128", "e+128x128", "e+256x44", "f+0x3"]);
+    }
+
+    #[test]
+    fn large_files_take_turns() {
+        let file = |path, blocks| extent(path, Entry::File, blocks);
+        let all =
+            || vec![file("a", 300), file("b", 2), file("c", 200), extent("d", Entry::Folder, 0), file("d/e", 129)];
+        let turns = |lanes| {
+            let one = |step| match step {
+                Step::Folder(path) => path,
+                Step::Windows(windows) => {
+                    let one = |window: &Window| {
+                        let all = if window.is_all { "!" } else { "" };
+                        format!("{}+{}{all}", window.extent.path, window.first)
+                    };
+                    windows.iter().map(one).collect::<Vec<_>>().join(" ")
+                }
+            };
+            plan(all(), lanes).map(one).collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(turns(1), "a+0, a+128, a+256!, c+0, c+128!, b+0!, d, d/e+0, d/e+128");
+        assert_eq!(turns(2), "a+0, c+0, a+128, c+128!, b+0!, d, a+256!, d/e+0, d/e+128");
+        assert_eq!(turns(9), "b+0!, d, a+0, c+0, d/e+0, a+128, c+128!, d/e+128, a+256!");
+    }
+
+    #[test]
+    fn windows_in_any_order_are_a_file() {
+        let content: Vec<u8> = (0..300 * BLOCK).map(|at| (at / 7) as u8).collect();
+        let extent = Arc::new(extent("a", Entry::File, 300));
+        let windows: Vec<Window> = cut(vec![Arc::unwrap_or_clone(extent)]).flatten().collect();
+        let crc = |window: &Window| {
+            super::super::super::base::control::crc32c(&content[window.first * BLOCK..][..window.bytes()])
+        };
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]] {
+            let mut begun = Begun::default();
+            order.iter().for_each(|nth| begun.add(&windows[*nth], crc(&windows[*nth])));
+            assert_eq!(begun.others(Some("a")), Vec::<String>::new());
+            let file = begun.end("a").expect("whole").expect("there");
+            let whole = super::super::super::base::control::crc32c(&content);
+            assert_eq!((file.bytes, file.crc), (content.len() as u64, whole), "{order:?}");
+        }
+        for order in [&[0, 2][..], &[1, 2], &[2]] {
+            let mut begun = Begun::default();
+            order.iter().for_each(|nth| begun.add(&windows[*nth], 0));
+            assert!(begun.end("a").is_err(), "{order:?}");
+        }
     }
 
     #[test]
     fn neighbours_are_fetched_together() {
         let extent = Arc::new(extent("a", Entry::File, 300));
-        let windows = [Window { extent, first: 0, blocks: 300 }];
-        let found: Vec<(u32, u64, u64, usize)> = fetches(&windows)
+        let windows = [Window { extent, first: 0, blocks: 300, is_all: true }];
+        let found: Vec<(u32, u64, u64, usize)> = fetches(&windows, &[State::new(&windows[0])])
             .expect("sound")
             .iter()
             .map(|fetch| (fetch.pack, fetch.start, fetch.end, fetch.frames.len()))
             .collect();
         assert_eq!(found, [(0, 0, 8000, 8), (1, 0, 2000, 2)]);
+    }
+
+    #[test]
+    fn only_what_differs_is_written() {
+        let block = |byte: u8, bytes: usize| vec![byte; bytes];
+        let stored = |content: &[u8]| {
+            let mut hash = [0; 16];
+            hash.copy_from_slice(&blake3::hash(content).as_bytes()[..16]);
+            Block::Stored { hash, frame: 0, at: 0 }
+        };
+        let mut extent = extent("a", Entry::File, 4);
+        extent.length = (3 * BLOCK + 100) as u64;
+        extent.blocks = vec![stored(&block(1, BLOCK)), Block::Zero, stored(&block(3, BLOCK)), stored(&block(4, 100))];
+        let window = Window { extent: Arc::new(extent), first: 0, blocks: 4, is_all: true };
+        let whole = [block(1, BLOCK), block(0, BLOCK), block(3, BLOCK), block(4, 100)].concat();
+        let mut other = whole.clone();
+        (other[5], other[BLOCK + 5], other[3 * BLOCK]) = (9, 9, 9);
+        for (there, expected) in [
+            (whole.clone(), [true, true, true, true]),
+            (other, [false, false, true, false]),
+            (whole[..3 * BLOCK + 99].to_vec(), [true, true, true, false]),
+            (whole[..BLOCK + 10].to_vec(), [true, true, false, false]),
+            (Vec::new(), [false, true, false, false]),
+        ] {
+            let state = State::of(&window, there);
+            assert_eq!(state.there, expected);
+            assert_eq!(state.content.len(), whole.len());
+            assert!(state.content[BLOCK..2 * BLOCK].iter().all(|byte| *byte == 0));
+        }
+        assert_eq!(State::new(&window).there, [false, true, false, false]);
     }
 
     #[test]

@@ -3,15 +3,16 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use seawall_host::{PrivateFolder, User, folder_of};
 
 use super::super::base::Tablespace;
+use super::over::{self, Kept};
 use crate::Error;
 
 /// What the temporary folders are called, in front of letters and digits.
@@ -20,8 +21,16 @@ const PREFIX: &str = ".seawall-restore-";
 /// Where a folder is and where it goes.
 #[derive(Debug)]
 struct Place {
-    made: PrivateFolder,
+    /// A folder that gets its name at the end; `None` for one that is restored over where it is.
+    made: Option<PrivateFolder>,
     to: PathBuf,
+}
+
+impl Place {
+    /// Where it is now.
+    fn path(&self) -> &Path {
+        self.made.as_ref().map_or(&self.to, PrivateFolder::path)
+    }
 }
 
 /// The folders of a recovery.
@@ -56,7 +65,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Error> {
         Ok(facts) => {
             let above = std::fs::metadata(folder_of(path)).map_err(|error| failed(path, &error))?;
             if above.dev() != facts.dev() {
-                let next = "name a folder below it";
+                let next = "name a folder below it, or add --delta, which restores into the folder as it is";
                 return Err(in_use(
                     path,
                     "a file system is mounted there, and the folder appears by being renamed",
@@ -135,11 +144,46 @@ impl Folders {
             let above = folder_of(to);
             std::fs::create_dir_all(above).map_err(|error| failed(above, &error))?;
             let made = PrivateFolder::new(above, PREFIX, "restore", owner).map_err(|error| failed(above, &error))?;
-            Ok::<_, Error>(Place { made, to: to.to_owned() })
+            Ok::<_, Error>(Place { made: Some(made), to: to.to_owned() })
         };
         let data = make(output)?;
         let tablespaces = tablespaces.iter().map(|(oid, to)| Ok((*oid, make(to)?))).collect::<Result<_, Error>>()?;
         Ok(Self { data, tablespaces, owner })
+    }
+
+    /// Takes the folders that are there, and makes those that aren't. From here on no server starts there until
+    /// [`Folders::finish`], and what the base doesn't have is gone. Returns the bytes that stay, too. Blocks.
+    pub(super) fn over(
+        output: &Path,
+        tablespaces: &[(u32, PathBuf)],
+        system: u64,
+        kept: &Kept,
+    ) -> Result<(Self, u64), Error> {
+        let place = |to: &Path| {
+            DirBuilder::new().recursive(true).mode(0o700).create(to).map_err(|error| failed(to, &error))?;
+            let mode = std::fs::metadata(to).map_err(|error| failed(to, &error))?.mode();
+            // A server starts in no folder that others can open.
+            if mode & 0o027 != 0 {
+                let closed = std::fs::set_permissions(to, Permissions::from_mode(0o700));
+                closed.map_err(|error| failed(to, &error))?;
+            }
+            Ok::<_, Error>(Place { made: None, to: to.to_owned() })
+        };
+        let data = place(output)?;
+        over::begin(output, system)?;
+        let tablespaces: BTreeMap<u32, Place> =
+            tablespaces.iter().map(|(oid, to)| Ok((*oid, place(to)?))).collect::<Result<_, Error>>()?;
+        let links = tablespaces.iter().map(|(oid, space)| (link(*oid), space.to.clone())).collect();
+        let mut bytes = over::clear(output, "", kept, &links)?;
+        for (oid, space) in &tablespaces {
+            bytes += over::clear_tablespace(&space.to, &link(*oid), kept)?;
+        }
+        Ok((Self { data, tablespaces, owner: None }, bytes))
+    }
+
+    /// Whether what is there is restored over.
+    pub(super) fn is_over(&self) -> bool {
+        self.data.made.is_none()
     }
 
     /// Where a path of the data directory is now.
@@ -150,9 +194,10 @@ impl Folders {
             _ => None,
         };
         match (space, parts.next()) {
-            (Some(space), Some(rest)) => space.made.path().join(rest),
-            (Some(space), None) => space.made.path().to_owned(),
-            (None, _) => self.data.made.path().join(path),
+            (Some(space), Some(rest)) => space.path().join(rest),
+            (Some(space), None) => space.path().to_owned(),
+            (None, _) if self.is_over() => over::real(self.data.path(), path),
+            (None, _) => self.data.path().join(path),
         }
     }
 
@@ -166,11 +211,18 @@ impl Folders {
         let real = self.real(path);
         let oid = path.strip_prefix("pg_tblspc/").and_then(|oid| oid.parse().ok());
         if let Some(space) = oid.and_then(|oid: u32| self.tablespaces.get(&oid)) {
-            let link = self.data.made.path().join(path);
+            let link = self.data.path().join(path);
+            if self.is_over() && link.is_symlink() {
+                return Ok(());
+            }
             std::os::unix::fs::symlink(&space.to, &link).map_err(|error| failed(&link, &error))?;
             return self.give(&link);
         }
-        DirBuilder::new().mode(0o700).create(&real).map_err(|error| failed(&real, &error))?;
+        match DirBuilder::new().mode(0o700).create(&real) {
+            // What isn't a folder was removed before.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.is_over() => return Ok(()),
+            made => made.map_err(|error| failed(&real, &error))?,
+        }
         self.give(&real)
     }
 
@@ -220,10 +272,23 @@ impl Folders {
         let real = self.real(path);
         let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
         let file = options.open(&real).map_err(|error| failed(&real, &error))?;
         self.give(&real)?;
         Ok(file)
+    }
+
+    /// Cuts off what an older file has behind the bytes of the base. Blocks.
+    pub(super) fn cut(&self, path: &str, bytes: u64) -> Result<(), Error> {
+        let real = self.real(path);
+        let cut = || {
+            let facts = std::fs::symlink_metadata(&real)?;
+            match facts.len() > bytes {
+                true => OpenOptions::new().write(true).open(&real)?.set_len(bytes),
+                false => Ok(()),
+            }
+        };
+        cut().map_err(|error| failed(&real, &error))
     }
 
     /// Whether a file is there.
@@ -233,7 +298,7 @@ impl Folders {
 
     /// Free bytes of the disk of the data directory.
     pub(crate) fn free(&self) -> Option<u64> {
-        seawall_host::free_space(self.data.made.path())
+        seawall_host::free_space(self.data.path())
     }
 
     /// Gives the folders their names: that of the data directory last. The disks keep everything before, if it has to be durable.
@@ -241,17 +306,26 @@ impl Folders {
     pub(crate) fn finish(self, is_durable: bool) -> Result<(), Error> {
         let places: Vec<&Place> = self.tablespaces.values().chain([&self.data]).collect();
         for place in places.iter().filter(|_| is_durable) {
-            sync_all(place.made.path()).map_err(|error| failed(place.made.path(), &error))?;
+            sync_all(place.path()).map_err(|error| failed(place.path(), &error))?;
         }
         for place in places {
+            let Some(made) = &place.made else { continue };
             let above = folder_of(&place.to);
-            std::fs::rename(place.made.path(), &place.to).map_err(|error| failed(&place.to, &error))?;
+            std::fs::rename(made.path(), &place.to).map_err(|error| failed(&place.to, &error))?;
             let sync = || File::open(above).and_then(|above| above.sync_all());
             let synced = if is_durable { sync() } else { Ok(()) };
             synced.map_err(|error| failed(above, &error))?;
         }
-        Ok(())
+        match self.is_over() {
+            true => over::end(self.data.path()),
+            false => Ok(()),
+        }
     }
+}
+
+/// Where the data directory has the link to a tablespace.
+fn link(oid: u32) -> String {
+    format!("pg_tblspc/{oid}")
 }
 
 /// Has the disk keep everything below a folder.

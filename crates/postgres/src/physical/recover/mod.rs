@@ -15,11 +15,13 @@ mod handed;
 pub(crate) mod line;
 mod listing;
 mod moment;
+mod over;
 mod settings;
 mod start;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,7 +39,7 @@ pub use self::start::Reached;
 pub(super) use self::start::{connect, find as find_server, own as own_settings, until_recovered};
 
 use self::choose::{Candidate, Choice, Lines, Refused, choose};
-use self::fill::{Filling, fill, steps};
+use self::fill::{Filling, fill, kept, steps};
 use self::folder::{Folders, apart, check, mapped};
 use self::listing::{Listing, Restored};
 use super::base::{self, BaseManifest, Listed};
@@ -61,6 +63,8 @@ pub struct RecoverOptions {
     pub tablespaces: Vec<(PathBuf, PathBuf)>,
     /// How much of the machine.
     pub limits: Limits,
+    /// Restore over what is there: what equals the base stays.
+    pub delta: bool,
     /// Only say what would be done.
     pub dry_run: bool,
     /// Start a server and have it recover to the target.
@@ -87,6 +91,8 @@ pub struct Recovered {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Bytes that were written, which are fewer where zeros are, or what was there stays.
+    pub written: u64,
     /// Wall time in milliseconds.
     pub duration_ms: u64,
     /// Where a server that was started got to.
@@ -122,8 +128,10 @@ pub(super) async fn carry_out(
     let clock = Instant::now();
     let system = manifest.system.parse().map_err(|_| Error::Internal("a system identifier".to_owned()))?;
     let places = mapped(&manifest.tablespaces, &options.tablespaces)?;
-    check(&options.output)?;
-    places.iter().try_for_each(|(_, to)| check(to))?;
+    match options.delta {
+        true => over::check(&options.output, &places, &options.tablespaces, system)?,
+        false => [&options.output].into_iter().chain(places.iter().map(|(_, to)| to)).try_for_each(|to| check(to))?,
+    }
     apart(&options.output, &places)?;
     let mut recovered = Recovered {
         timeline: choice.reach.timeline,
@@ -132,6 +140,7 @@ pub(super) async fn carry_out(
         is_doubtful,
         files: manifest.totals.files,
         bytes: manifest.totals.bytes,
+        written: 0,
         duration_ms: 0,
         reached: None,
         manifest,
@@ -144,8 +153,15 @@ pub(super) async fn carry_out(
         false => None,
     };
     let output = options.output.clone();
-    let folders = seawall_core::blocking(move || Folders::new(&output, &places)).await?;
-    room(&folders, &recovered.manifest, &options.output)?;
+    let (folders, there) = match options.delta {
+        true => {
+            // Only an index that can be read lets anything be removed.
+            let kept = kept(vault, system, &recovered.manifest).await?;
+            seawall_core::blocking(move || Folders::over(&output, &places, system, &kept)).await?
+        }
+        false => (seawall_core::blocking(move || Folders::new(&output, &places)).await?, 0),
+    };
+    room(&folders, recovered.manifest.totals.bytes.saturating_sub(there), &options.output)?;
     let manifest = Arc::new(recovered.manifest.clone());
     let filling = Arc::new(Filling {
         vault: vault.clone(),
@@ -153,6 +169,7 @@ pub(super) async fn carry_out(
         manifest: Arc::clone(&manifest),
         folders: Arc::new(folders),
         decoders: Mutex::default(),
+        written: AtomicU64::new(0),
     });
     progress.begin("files", Some(manifest.totals.bytes));
     let (mut listing, begin) = Listing::begin(&manifest);
@@ -176,6 +193,7 @@ pub(super) async fn carry_out(
     let Some(folders) = Arc::into_inner(filling.folders) else {
         return Err(Error::Internal("folders are still being written".to_owned()));
     };
+    recovered.written = filling.written.into_inner();
     let (options, done) = (options.clone(), manifest);
     progress.begin("sync", None);
     let output = options.output.clone();
@@ -410,8 +428,7 @@ fn shown(target: &Target) -> String {
 }
 
 /// Refuses a disk that has no room.
-fn room(folders: &Folders, manifest: &BaseManifest, output: &Path) -> Result<(), Error> {
-    let needed = manifest.totals.bytes;
+fn room(folders: &Folders, needed: u64, output: &Path) -> Result<(), Error> {
     let Some(free) = folders.free().filter(|free| *free < needed) else { return Ok(()) };
     Err(Error::Refused {
         code: "postgres.no-space",

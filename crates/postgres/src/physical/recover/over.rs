@@ -1,0 +1,406 @@
+//! Restoring into a folder that is there (`--delta`): an old data directory of the cluster, or an empty folder.
+//!
+//! What equals the base stays, and only the rest is fetched. Until all of it is there, the folder has no `global/pg_control`,
+//! so that no server starts in it, and a mark that names the cluster. A restore that was interrupted is repeated, and goes on.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::super::base::control::Control;
+use super::super::base::index::Entry;
+use crate::Error;
+
+/// The mark of an unfinished restore, in the data directory.
+const MARK: &str = "seawall.unfinished";
+
+/// What a server needs to start, below the data directory.
+pub(super) const CONTROL: &str = "global/pg_control";
+
+/// What it is called until all is there.
+const CONTROL_LATER: &str = "global/pg_control.unfinished";
+
+/// What stands in a folder that a restore is to go into.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Found {
+    /// Whether anything is in it.
+    is_empty: bool,
+    /// The system identifier of its `pg_control`.
+    system: Option<u64>,
+    /// The system identifier of the mark.
+    mark: Option<String>,
+    /// Whether it has `PG_VERSION`.
+    has_version: bool,
+    /// A process that runs in it, or that its lock file names and that runs.
+    process: Option<u32>,
+}
+
+/// Why nothing is restored there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    /// A server may run there.
+    Runs(u32),
+    /// It is no data directory.
+    Stranger,
+    /// It is that of another cluster.
+    Other(u64),
+    /// It is a data directory, and which cluster it belongs to can't be read.
+    Unknown,
+}
+
+/// Whether a restore of the cluster `system` may go there. Pure.
+fn judge(found: &Found, system: u64) -> Result<(), Refused> {
+    if let Some(process) = found.process {
+        return Err(Refused::Runs(process));
+    }
+    match (found.is_empty, found.system, &found.mark) {
+        (true, _, _) => Ok(()),
+        (_, Some(other), _) if other != system => Err(Refused::Other(other)),
+        (_, Some(_), _) if found.has_version => Ok(()),
+        (_, None, Some(mark)) if *mark == system.to_string() => Ok(()),
+        (_, None, _) if found.has_version => Err(Refused::Unknown),
+        _ => Err(Refused::Stranger),
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::Io { path: path.display().to_string(), cause: error.to_string() }
+}
+
+/// Checks that a restore of the cluster `system` may go into a folder, and its tablespaces into theirs. A place of a tablespace in
+/// which something is has to be named (`mappings`): in a copy of a data directory, the link leads to the place of the original.
+/// Blocks.
+///
+/// # Errors
+/// `postgres.as-root`, `postgres.server-runs`, `postgres.other-cluster`, `postgres.folder-in-use`, or a folder can't be read.
+pub(super) fn check(
+    path: &Path,
+    places: &[(u32, PathBuf)],
+    mappings: &[(PathBuf, PathBuf)],
+    system: u64,
+) -> Result<(), Error> {
+    check_data(path, system)?;
+    for (oid, to) in places {
+        let is_link = std::fs::read_link(path.join(format!("pg_tblspc/{oid}"))).is_ok_and(|its| its == *to);
+        let is_named = mappings.iter().any(|(_, new)| new == to);
+        if is_link && is_named {
+            continue;
+        }
+        super::folder::check(to).map_err(|error| match error {
+            Error::Refused { code, object, cause, .. } if is_link => {
+                let to = to.display();
+                let next = format!("if no other server uses it, name it with --tablespace {to}={to} (OLD=NEW)");
+                Error::Refused { code, object, cause, next }
+            }
+            error => error,
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks the data directory.
+fn check_data(path: &Path, system: u64) -> Result<(), Error> {
+    let told = |code, cause: String, next: &str| Error::Refused {
+        code,
+        object: path.display().to_string(),
+        cause,
+        next: next.to_owned(),
+    };
+    // Links that the folder's owner can plant would lead the superuser anywhere (I11).
+    if rustix::process::geteuid().is_root() {
+        let next = "run it as the owner of the folder: runuser -u postgres -- seawall restore … --delta";
+        return Err(told(
+            "postgres.as-root",
+            "with --delta, files are written in a folder of another user".into(),
+            next,
+        ));
+    }
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(path, &error)),
+        Ok(facts) if !facts.is_dir() => {
+            let next = "name the data directory itself, not a link to it";
+            return Err(told("postgres.folder-in-use", "it is no folder".into(), next));
+        }
+        Ok(_) => {}
+    }
+    let found = found(path).map_err(|error| failed(path, &error))?;
+    let next = "name the data directory of this cluster, or leave --delta out and name a folder that isn't there";
+    match judge(&found, system) {
+        Ok(()) => Ok(()),
+        Err(Refused::Runs(process)) => {
+            let next = "stop the server; if none runs there, remove postmaster.pid";
+            Err(told("postgres.server-runs", format!("the process {process} runs there"), next))
+        }
+        Err(Refused::Other(other)) => {
+            let cause = format!("it holds the cluster {other}, and the vault that of {system}");
+            Err(told("postgres.other-cluster", cause, next))
+        }
+        Err(Refused::Stranger) => {
+            Err(told("postgres.folder-in-use", "something is in it that is no cluster".into(), next))
+        }
+        Err(Refused::Unknown) => {
+            let cause = format!("its {CONTROL} can't be read, so which cluster it holds isn't known");
+            let next = "move the folder away, and leave --delta out";
+            Err(told("postgres.folder-in-use", cause, next))
+        }
+    }
+}
+
+/// Looks at a folder.
+fn found(path: &Path) -> io::Result<Found> {
+    let read = |name: &str| match std::fs::read(path.join(name)) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    };
+    // A file system that is mounted there has this folder.
+    let is_something =
+        |entry: &io::Result<std::fs::DirEntry>| entry.as_ref().map_or(true, |entry| entry.file_name() != "lost+found");
+    Ok(Found {
+        is_empty: !std::fs::read_dir(path)?.any(|entry| is_something(&entry)),
+        system: read(CONTROL)?.and_then(|bytes| Control::parse(&bytes)).map(|control| control.system),
+        mark: read(MARK)?.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()),
+        has_version: read("PG_VERSION")?.is_some(),
+        process: locked(read("postmaster.pid")?.as_deref()).or_else(|| runs_in(path)),
+    })
+}
+
+/// The process that a lock file names, if it runs.
+fn locked(lock: Option<&[u8]>) -> Option<u32> {
+    let process: u32 = std::str::from_utf8(lock?).ok()?.lines().next()?.trim().parse().ok()?;
+    let pid = rustix::process::Pid::from_raw(i32::try_from(process).ok()?)?;
+    // One of another user answers that it may not be asked.
+    let runs = rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH);
+    runs.then_some(process)
+}
+
+/// A process whose working directory is this folder: each of a server's is, also in a container that has other process numbers.
+fn runs_in(path: &Path) -> Option<u32> {
+    let facts = std::fs::metadata(path).ok()?;
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let own = std::process::id();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|process| *process != own)
+        .find(|process| {
+            let works_in = std::fs::metadata(format!("/proc/{process}/cwd"));
+            let is_server = || std::fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|exe| is_postgres(&exe));
+            works_in.is_ok_and(|its| (its.dev(), its.ino()) == (facts.dev(), facts.ino())) && is_server()
+        })
+}
+
+/// Whether a program is PostgreSQL's server, which may have been replaced since it started.
+fn is_postgres(program: &Path) -> bool {
+    let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name == "postgres" || name == "postgres (deleted)"
+}
+
+/// The paths of a base, as hashes: a cluster may have a million files.
+#[derive(Debug, Default)]
+pub(super) struct Kept(HashSet<([u8; 16], bool)>);
+
+impl Kept {
+    fn key(path: &str, is_folder: bool) -> ([u8; 16], bool) {
+        let mut short = [0; 16];
+        short.copy_from_slice(&blake3::hash(path.as_bytes()).as_bytes()[..16]);
+        (short, is_folder)
+    }
+
+    /// Adds a path.
+    pub(super) fn add(&mut self, path: &str, entry: Entry) {
+        self.0.insert(Self::key(path, entry == Entry::Folder));
+    }
+
+    fn has(&self, path: &str, is_folder: bool) -> bool {
+        self.0.contains(&Self::key(path, is_folder))
+    }
+}
+
+/// Where a path is while the folder isn't whole.
+pub(super) fn real(data: &Path, path: &str) -> PathBuf {
+    data.join(if path == CONTROL { CONTROL_LATER } else { path })
+}
+
+/// Has no server start in a folder, and marks it. It keeps both over a power cut. Blocks.
+pub(super) fn begin(data: &Path, system: u64) -> Result<(), Error> {
+    let mark = data.join(MARK);
+    let global = data.join("global");
+    let begun = File::create(&mark).and_then(|mut file| {
+        io::Write::write_all(&mut file, format!("{system}\n").as_bytes())?;
+        file.sync_all()?;
+        File::open(data)?.sync_all()?;
+        match std::fs::remove_file(data.join(CONTROL)) {
+            Ok(()) => File::open(&global)?.sync_all(),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
+            Err(error) => Err(error),
+        }
+    });
+    begun.map_err(|error| failed(&mark, &error))
+}
+
+/// Lets servers start: all else is durable. Blocks.
+pub(super) fn end(data: &Path) -> Result<(), Error> {
+    let (later, control) = (data.join(CONTROL_LATER), data.join(CONTROL));
+    std::fs::rename(&later, &control).map_err(|error| failed(&control, &error))?;
+    let ended = File::open(data.join("global"))
+        .and_then(|global| global.sync_all())
+        .and_then(|()| std::fs::remove_file(data.join(MARK)))
+        .and_then(|()| File::open(data)?.sync_all());
+    ended.map_err(|error| failed(data, &error))
+}
+
+/// Removes what the base doesn't have from a folder, and returns the bytes that stay. `below` is the folder's path in the base.
+/// Links are removed and not followed, but for those of `links`: places of tablespaces by their path. Blocks.
+pub(super) fn clear(folder: &Path, below: &str, kept: &Kept, links: &BTreeMap<String, PathBuf>) -> Result<u64, Error> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder).map_err(|error| failed(folder, &error))? {
+        let entry = entry.map_err(|error| failed(folder, &error))?;
+        let real = entry.path();
+        let facts = std::fs::symlink_metadata(&real).map_err(|error| failed(&real, &error))?;
+        let name = entry.file_name();
+        let path = name.to_str().map(|name| if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") });
+        let stays = path.as_deref().is_some_and(|path| match () {
+            () if below.is_empty() && matches!(path, MARK | "lost+found") => true,
+            () if facts.is_symlink() => {
+                links.get(path).is_some_and(|to| std::fs::read_link(&real).is_ok_and(|its| its == *to))
+            }
+            // A file with a second name is made anew: a snapshot made of links, or an upgraded cluster, has the same content.
+            () if facts.is_file() => kept.has(path, false) && facts.nlink() == 1,
+            () => facts.is_dir() && kept.has(path, true) && !links.contains_key(path),
+        });
+        let done = match stays {
+            false if facts.is_dir() => std::fs::remove_dir_all(&real),
+            false => std::fs::remove_file(&real),
+            true => Ok(()),
+        };
+        done.map_err(|error| failed(&real, &error))?;
+        if stays && facts.is_dir() && path.as_deref() != Some("lost+found") {
+            bytes += clear(&real, &path.unwrap_or_default(), kept, links)?;
+        } else if stays && facts.is_file() {
+            bytes += facts.blocks().saturating_mul(512);
+        }
+    }
+    Ok(bytes)
+}
+
+/// Removes what the base doesn't have from its own folders in the place of a tablespace, where other clusters may have theirs.
+/// Returns the bytes that stay. Blocks.
+pub(super) fn clear_tablespace(place: &Path, below: &str, kept: &Kept) -> Result<u64, Error> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(place).map_err(|error| failed(place, &error))? {
+        let entry = entry.map_err(|error| failed(place, &error))?;
+        let real = entry.path();
+        let Some(path) = entry.file_name().to_str().map(|name| format!("{below}/{name}")) else { continue };
+        if !kept.has(&path, true) {
+            continue;
+        }
+        if std::fs::symlink_metadata(&real).is_ok_and(|facts| facts.is_dir()) {
+            bytes += clear(&real, &path, kept, &BTreeMap::new())?;
+        } else {
+            std::fs::remove_file(&real).map_err(|error| failed(&real, &error))?;
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_restore_may_go() {
+        let cluster = Found { has_version: true, system: Some(7), ..Found::default() };
+        let unfinished = Found { mark: Some("7".into()), ..Found::default() };
+        for (found, expected) in [
+            (Found { is_empty: true, ..Found::default() }, Ok(())),
+            (Found::default(), Err(Refused::Stranger)),
+            (cluster.clone(), Ok(())),
+            (Found { system: Some(8), ..cluster.clone() }, Err(Refused::Other(8))),
+            (Found { system: Some(8), mark: Some("7".into()), ..cluster.clone() }, Err(Refused::Other(8))),
+            (Found { has_version: false, ..cluster.clone() }, Err(Refused::Stranger)),
+            (Found { system: None, ..cluster.clone() }, Err(Refused::Unknown)),
+            (Found { process: Some(5), ..cluster.clone() }, Err(Refused::Runs(5))),
+            (unfinished.clone(), Ok(())),
+            (Found { has_version: true, ..unfinished.clone() }, Ok(())),
+            (Found { mark: Some("8".into()), ..unfinished.clone() }, Err(Refused::Stranger)),
+            (Found { mark: Some("8".into()), has_version: true, ..unfinished.clone() }, Err(Refused::Unknown)),
+            (Found { process: Some(5), ..unfinished }, Err(Refused::Runs(5))),
+        ] {
+            assert_eq!(judge(&found, 7), expected, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_lock_file_names_a_process() {
+        let own = std::process::id();
+        assert_eq!(locked(Some(format!("{own}\n/data\n").as_bytes())), Some(own));
+        for lock in [None, Some(&b"2147483646\n"[..]), Some(b""), Some(b"x\n"), Some(b"0\n"), Some(b"-1\n")] {
+            assert_eq!(locked(lock), None, "{lock:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_the_base_has_stays() {
+        let place = tempfile::tempdir().expect("a folder");
+        let (data, space, outside) =
+            (place.path().join("data"), place.path().join("space"), place.path().join("outside"));
+        for folder in ["data/base/5", "data/base/6", "data/pg_tblspc", "data/pg_wal", "space", "outside"] {
+            std::fs::create_dir_all(place.path().join(folder)).expect("made");
+        }
+        for file in ["base/5/1", "base/5/2", "base/5/linked", "base/6/1", "pg_wal/1", "PG_VERSION", "mine"] {
+            std::fs::write(data.join(file), "x").expect("written");
+        }
+        std::fs::write(outside.join("file"), "x").expect("written");
+        std::fs::hard_link(data.join("base/5/linked"), outside.join("linked")).expect("linked");
+        let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, data.join(name)).expect("linked");
+        link(&space, "pg_tblspc/1");
+        link(&outside, "pg_tblspc/2");
+        link(&outside, "base/7");
+        link(&outside.join("file"), "base/5/3");
+        begin(&data, 7).expect("begun");
+        let mut kept = Kept::default();
+        for file in ["base/5/1", "base/5/3", "base/5/linked", "PG_VERSION"] {
+            kept.add(file, Entry::File);
+        }
+        for folder in ["base", "base/5", "base/7", "pg_tblspc", "pg_tblspc/1", "pg_wal"] {
+            kept.add(folder, Entry::Folder);
+        }
+        let links = BTreeMap::from([("pg_tblspc/1".to_owned(), space.clone()), ("pg_tblspc/2".to_owned(), space)]);
+        clear(&data, "", &kept, &links).expect("cleared");
+        let mut left: Vec<String> = Vec::new();
+        let mut folders = vec![data.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("read").flatten() {
+                left.push(entry.path().strip_prefix(&data).expect("below").display().to_string());
+                if entry.file_type().expect("a type").is_dir() {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        left.sort();
+        let expected =
+            ["PG_VERSION", "base", "base/5", "base/5/1", "pg_tblspc", "pg_tblspc/1", "pg_wal", "seawall.unfinished"];
+        assert_eq!(left, expected);
+        assert_eq!(std::fs::read_dir(&outside).expect("read").count(), 2, "no link was followed");
+    }
+
+    #[test]
+    fn no_server_starts_before_the_end() {
+        let place = tempfile::tempdir().expect("a folder");
+        let data = place.path();
+        std::fs::create_dir(data.join("global")).expect("made");
+        std::fs::write(data.join(CONTROL), "old").expect("written");
+        begin(data, 7).expect("begun");
+        assert!(!data.join(CONTROL).exists());
+        std::fs::write(real(data, CONTROL), "new").expect("written");
+        assert_eq!(found(data).expect("looked").mark.as_deref(), Some("7"));
+        end(data).expect("ended");
+        assert_eq!(std::fs::read_to_string(data.join(CONTROL)).expect("read"), "new");
+        assert!(!data.join(MARK).exists() && !real(data, CONTROL).exists());
+    }
+}

@@ -1,0 +1,207 @@
+//! `seawall restore --delta`: over an old data directory, into a folder that is mounted, and where it is refused. Every restore
+//! ends in a recovered server whose rows are compared with what was recorded.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::postgres::server::{Server, command, output};
+use crate::postgres_cluster::Site;
+use crate::wal::{SUMS, VERSIONS};
+
+const ALL: &str = "SELECT (SELECT count(*) FROM s), (SELECT sum(hashtextextended(s::text, 0)) FROM s), \
+                   (SELECT sum(hashtextextended(b::text, 0)) FROM big b)";
+
+/// A cluster with a tablespace, a base and log behind it.
+fn site(major: u32) -> (Site, String) {
+    let mut site = Site::start(major);
+    let place = site.server.folder_of_its_own("fast");
+    site.server.sql("postgres", &format!("CREATE TABLESPACE fast LOCATION '{place}'"));
+    site.server.sql(
+        "postgres",
+        "CREATE TABLE s TABLESPACE fast AS SELECT i, md5(i::text) m FROM generate_series(1, 20000) i; CREATE INDEX ON s (m); \
+         CREATE TABLE big AS SELECT i, repeat(md5(i::text), 20) f FROM generate_series(1, 40000) i",
+    );
+    // Later readers then note nothing in the pages.
+    site.server.sql("postgres", "VACUUM (FREEZE, ANALYZE)");
+    site.server.sql("postgres", "CHECKPOINT");
+    site.commit(10);
+    site.base();
+    site.commit(5);
+    site.server.sql("postgres", "UPDATE big SET f = 'after the base' WHERE i % 1000 = 0");
+    site.archive();
+    (site, place)
+}
+
+/// The files of a folder: where, how long, changed when.
+fn listing(folder: &Path) -> BTreeMap<PathBuf, (u64, i64, i64)> {
+    let (mut found, mut left) = (BTreeMap::new(), vec![folder.to_owned()]);
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(folder).expect("read").map(|entry| entry.expect("read").path()) {
+            let facts = fs::symlink_metadata(&entry).expect("there");
+            if facts.is_dir() {
+                left.push(entry.clone());
+            }
+            found.insert(entry, (facts.len(), facts.mtime(), facts.mtime_nsec()));
+        }
+    }
+    found
+}
+
+/// Moves an old data directory to where the next server has its own.
+fn moved(old: &Path, data: &Path) {
+    fs::rename(old, data).expect("moved");
+}
+
+#[test]
+fn old_data_directory_is_restored_over_and_only_what_differs_is_written() {
+    for major in VERSIONS {
+        let (site, place) = site(major);
+        let (now, sums) = (site.server.sql("postgres", ALL), site.sums());
+        let free = site.server.folder().join("new");
+        let mapping = format!("{place}={}", free.display());
+        let mut old = Server::restored(&site.server, |data| {
+            site.restore(data, &["--tablespace", &mapping]).ok();
+        })
+        .expect("it recovers");
+        // It goes on as another one, and what an accident does.
+        old.sql(
+            "postgres",
+            "DELETE FROM s WHERE i % 3 = 0; CREATE TABLE stray AS SELECT generate_series(1, 9000) i; TRUNCATE t; \
+             CREATE TABLE more TABLESPACE fast AS SELECT 1 a; UPDATE big SET f = 'lost' WHERE i < 30",
+        );
+        old.sql("postgres", "CREATE DATABASE other");
+        let big = old.sql("postgres", "SELECT pg_relation_filepath('big')");
+        let grown = old.sql("postgres", "SELECT pg_relation_filepath('pg_class')");
+        old.stop();
+        let data = old.data();
+        let damaged = OpenOptions::new().write(true).open(data.join(&big)).expect("there");
+        damaged.write_all_at(&[0x55; 5000], 100_000).expect("written");
+        let longer = OpenOptions::new().write(true).open(data.join(&grown)).expect("there");
+        longer.set_len(fs::metadata(data.join(&grown)).expect("there").len() + 81_920).expect("longer");
+        fs::write(data.join("note.txt"), "mine").expect("written");
+        // The snapshot of another tool shares this file.
+        let snapshot = old.folder().join("snapshot");
+        fs::hard_link(data.join("base/1/PG_VERSION"), &snapshot).expect("linked");
+        std::os::unix::fs::symlink("/etc", data.join("base/9")).expect("linked");
+        let unnamed = site.restore(&data, &["--delta"]).exits(1).json();
+        assert_eq!(unnamed["error"]["code"], "postgres.folder-in-use", "the source's own tablespace: {unnamed}");
+        let recovered = Server::restored(&site.server, |new| {
+            moved(&data, new);
+            let restored = site.restore(new, &["--delta", "--tablespace", &mapping]).ok().json();
+            let (bytes, written) = (restored["bytes"].as_u64(), restored["written_bytes"].as_u64());
+            assert!(bytes.zip(written).is_some_and(|(bytes, written)| written * 3 < bytes), "{restored}");
+            assert!(
+                !new.join("note.txt").exists() && !new.join("base/9").exists() && Path::new("/etc/passwd").exists()
+            );
+            assert_eq!(fs::metadata(&snapshot).expect("there").nlink(), 1, "it was made anew");
+            let mut verify = command(&site.server.bin().join("pg_verifybackup"));
+            verify.arg("--no-parse-wal").arg(new);
+            output(verify);
+        })
+        .expect("it recovers");
+        assert_eq!(recovered.sql("postgres", ALL), now, "{major}");
+        assert_eq!(recovered.sql("postgres", SUMS), sums, "{major}");
+        assert_eq!(recovered.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname = 'other'"), "0");
+        recovered.sql("postgres", "CREATE EXTENSION amcheck");
+        let check = "SELECT count(*) FROM (SELECT verify_heapam(oid) FROM pg_class WHERE relkind = 'r') x";
+        assert_eq!(recovered.sql("postgres", check), "0");
+    }
+}
+
+#[test]
+fn interrupted_restore_lets_no_server_start_and_goes_on_when_repeated() {
+    let mut site = Site::start(15);
+    site.commit(5);
+    site.server.sql("postgres", "CREATE TABLE big AS SELECT i, md5(i::text) f FROM generate_series(1, 90000) i");
+    site.base();
+    site.commit(5);
+    site.archive();
+    let sums = site.sums();
+    let mut old = site.recovered(&[]);
+    old.sql("postgres", "UPDATE big SET f = 'lost'; TRUNCATE t");
+    old.sql("postgres", "VACUUM FULL big");
+    old.stop();
+    let is_pack = |path: &PathBuf| !path.to_string_lossy().contains("index-");
+    let packs: Vec<PathBuf> = site.objects(".zst").into_iter().filter(is_pack).collect();
+    let (pack, away) = (packs.last().expect("a pack"), site.server.folder().join("away"));
+    let recovered = Server::restored(&site.server, |data| {
+        moved(&old.data(), data);
+        // The store fails after what isn't in the base was removed.
+        fs::rename(pack, &away).expect("moved");
+        let failed = site.restore(data, &["--delta"]);
+        assert_ne!(failed.json()["error"]["code"], serde_json::Value::Null);
+        assert!(data.join("seawall.unfinished").exists() && !data.join("global/pg_control").exists());
+        let mut start = command(&site.server.bin().join("postgres"));
+        start.arg("-D").arg(data);
+        let told = start.output().expect("it runs");
+        assert!(!told.status.success(), "no server starts there");
+        fs::rename(&away, pack).expect("moved");
+        site.restore(data, &["--delta"]).ok();
+        assert!(!data.join("seawall.unfinished").exists());
+    })
+    .expect("it recovers");
+    assert_eq!(recovered.sql("postgres", SUMS), sums);
+    assert_eq!(recovered.sql("postgres", "SELECT count(DISTINCT f) FROM big"), "90000");
+}
+
+#[test]
+fn folders_of_others_are_refused_and_nothing_in_them_changes() {
+    let mut site = Site::start(18);
+    site.commit(5);
+    site.base();
+    site.archive();
+    let sums = site.sums();
+    let refused = |folder: &Path, code: &str| {
+        let before = listing(folder);
+        let told = site.restore(folder, &["--delta"]).exits(1).json();
+        assert_eq!(told["error"]["code"], code, "{told}");
+        assert_eq!(listing(folder), before, "{code}");
+    };
+    // A server runs there: by its lock, and without it.
+    let told = site.restore(&site.server.data(), &["--delta"]).exits(1).json();
+    assert_eq!(told["error"]["code"], "postgres.server-runs", "{told}");
+    let lock = site.server.data().join("postmaster.pid");
+    let hidden = site.server.folder().join("hidden");
+    fs::rename(&lock, &hidden).expect("moved");
+    let told = site.restore(&site.server.data(), &["--delta"]).exits(1).json();
+    fs::rename(&hidden, &lock).expect("moved");
+    assert_eq!(told["error"]["code"], "postgres.server-runs", "{told}");
+    let mut other = Server::start(18);
+    other.stop();
+    refused(&other.data(), "postgres.other-cluster");
+    let strange = PathBuf::from(site.server.folder_of_its_own("strange"));
+    fs::write(strange.join("thesis"), "x").expect("written");
+    refused(&strange, "postgres.folder-in-use");
+    // What the base can't tell apart: no pg_control.
+    fs::remove_file(other.data().join("global/pg_control")).expect("removed");
+    refused(&other.data(), "postgres.folder-in-use");
+    // An empty folder with what a new file system has is taken as it is.
+    let recovered = Server::restored(&site.server, |data| {
+        output({
+            let mut make = command(Path::new("/bin/mkdir"));
+            make.args(["-m", "700", "-p"]).arg(data.join("lost+found"));
+            make
+        });
+        let node = fs::metadata(data).expect("there").ino();
+        site.restore(data, &["--delta"]).ok();
+        assert_eq!(fs::metadata(data).expect("there").ino(), node, "it is the same folder");
+    })
+    .expect("it recovers");
+    assert_eq!(recovered.sql("postgres", SUMS), sums);
+    // The superuser would follow what the folder's owner plants.
+    if crate::postgres::server::is_root() {
+        let mut restore = std::process::Command::new(seawall_tests::seawall().canonicalize().expect("a program"));
+        restore.args([
+            "restore",
+            &site.vault.display().to_string(),
+            "-o",
+            &strange.display().to_string(),
+            "--delta",
+            "--json",
+        ]);
+        let told = seawall_tests::run("seawall", &mut restore).exits(1).json();
+        assert_eq!(told["error"]["code"], "postgres.as-root", "{told}");
+    }
+}
