@@ -6,7 +6,7 @@
 Starts its own server (initdb in a temporary folder, as user postgres when run by root) with the table of
 postgres.py, archives its log with `seawall wal push`, and then, one at a time and --rounds times in turn:
 a first base of each tool into an empty place, a second base of Seawall (and an incremental backup of
-pgBackRest) after 1 % of the table's rows were updated, and a restore of each. A restored folder of
+pgBackRest) after the rows of 1 % of the table's pages were updated in place, and a restore of each. A restored folder of
 Seawall is checked with pg_verifybackup, started, and its table compared with the source. Prints one JSON
 object a tool and step: median wall and CPU seconds of the tool and its children, MB/s of the cluster's files,
 MB that were written.
@@ -36,7 +36,7 @@ def main():
     def note(tool, step, wall, cpu, written, files): found.setdefault((tool, step), []).append((wall, cpu, written, files))
     try:
         sql("postgres", "CREATE DATABASE src")
-        sql("src", "CREATE TABLE wide(id bigint, at timestamptz, u uuid, email text, state text, amount numeric(12,2), doc jsonb, note text, b bytea)")
+        sql("src", "CREATE TABLE wide(id bigint, at timestamptz, u uuid, email text, state text, amount numeric(12,2), doc jsonb, note text, b bytea) WITH (fillfactor = 90)")
         load = subprocess.Popen(["psql", "-Xq", "-c", "COPY wide FROM STDIN", "src"], stdin=subprocess.PIPE, text=True)
         for line in rows(a.rows): load.stdin.write(line)
         load.stdin.close()
@@ -63,9 +63,9 @@ def main():
             at += 1; share = a.rows // 100
             sql("src", f"UPDATE wide SET state = 'again{at}' WHERE id BETWEEN {at * share} AND {(at + 1) * share}"); sql("src", "CHECKPOINT")
             before = size(f"{d}/vault/physical"); wall, cpu = timed(server, f"{seawall} backup '{url}' {d}/vault --physical --jobs {JOBS} --json")
-            note("seawall", "second base, 1 % of rows updated", wall, cpu, size(f"{d}/vault/physical") - before, files)
+            note("seawall", "second base, 1 % of pages updated", wall, cpu, size(f"{d}/vault/physical") - before, files)
             if rest:
-                wall, cpu = timed(server, f"pgbackrest --config={conf} --stanza=main --type=incr backup"); note("pgbackrest", "second base, 1 % of rows updated", wall, cpu, size(f"{d}/rest/backup") - one, files)
+                wall, cpu = timed(server, f"pgbackrest --config={conf} --stanza=main --type=incr backup"); note("pgbackrest", "second base, 1 % of pages updated", wall, cpu, size(f"{d}/rest/backup") - one, files)
             content = sql("src", "SELECT count(*), sum(hashtextextended(t::text, 0)) FROM wide t"); segment = sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())")
             while sql("postgres", f"SELECT coalesce(last_archived_wal >= '{segment}', false) FROM pg_stat_archiver") != "t": time.sleep(0.1)
             wall, cpu = timed(server, f"mkdir back-tar && zstd -q -dc tar/base.tar.zst | tar -x -C back-tar && sync -f back-tar"); note("pg_basebackup -Ft | zstd -1", "restore", wall, cpu, size(f"{d}/back-tar"), files)

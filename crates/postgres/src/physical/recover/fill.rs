@@ -23,6 +23,9 @@ use crate::Error;
 /// Blocks that are restored with one step.
 const WINDOW: usize = (4 << 20) / BLOCK;
 
+/// Bytes of a window from which on its memory is used again.
+const LARGE: usize = 1 << 20;
+
 /// The most bytes that are fetched with one request.
 const RANGE: u64 = 4 << 20;
 
@@ -65,11 +68,14 @@ struct State {
 }
 
 impl State {
-    /// Nothing is there, and a new file holds zeros.
-    fn new(window: &Window) -> Self {
-        let is_zero = |block: &Block| *block == Block::Zero;
+    /// Nothing is there, and a new file holds zeros. The memory of `content` is used.
+    fn new(window: &Window, mut content: Vec<u8>) -> Self {
+        content.resize(window.bytes(), 0);
         let blocks = window.extent.blocks.iter().skip(window.first).take(window.blocks);
-        Self { content: vec![0; window.bytes()], there: blocks.map(is_zero).collect() }
+        let there: Vec<bool> = blocks.map(|block| *block == Block::Zero).collect();
+        let zeros = content.chunks_mut(BLOCK).zip(&there).filter(|(_, is_zero)| **is_zero);
+        zeros.for_each(|(block, _)| block.fill(0));
+        Self { content, there }
     }
 
     /// What a file has at the window's place is compared with the base. Pure.
@@ -123,6 +129,8 @@ pub(crate) struct Filling {
     pub(crate) manifest: Arc<BaseManifest>,
     pub(crate) folders: Arc<Folders>,
     pub(crate) decoders: Mutex<Vec<Decoder>>,
+    /// Memory of windows that are done.
+    pub(crate) memory: Mutex<Vec<Vec<u8>>>,
     /// Bytes that were written.
     pub(crate) written: AtomicU64,
 }
@@ -412,7 +420,7 @@ impl Filling {
         let (windows, mut states) = match self.folders.is_over() {
             true => seawall_core::blocking(move || filling.look(windows)).await?,
             false => {
-                let states = windows.iter().map(State::new).collect();
+                let states = windows.iter().map(|window| State::new(window, self.memory(window))).collect();
                 (windows, states)
             }
         };
@@ -426,7 +434,19 @@ impl Filling {
             })
             .await?;
         }
-        seawall_core::blocking(move || self.write(windows, &states)).await
+        seawall_core::blocking(move || {
+            let written = self.write(windows, &states)?;
+            let large = states.into_iter().map(|state| state.content).filter(|content| content.len() >= LARGE);
+            self.memory.lock().unwrap_or_else(PoisonError::into_inner).extend(large);
+            Ok(written)
+        })
+        .await
+    }
+
+    /// Memory for the content of a window: what an earlier one had, because new memory costs the system as much as the work.
+    fn memory(&self, window: &Window) -> Vec<u8> {
+        let kept = || self.memory.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if window.bytes() < LARGE { Vec::new() } else { kept().unwrap_or_default() }
     }
 
     /// What the files that are restored over have at the places of windows. Blocks.
@@ -617,7 +637,7 @@ mod tests {
     fn neighbours_are_fetched_together() {
         let extent = Arc::new(extent("a", Entry::File, 300));
         let windows = [Window { extent, first: 0, blocks: 300, is_all: true }];
-        let found: Vec<(u32, u64, u64, usize)> = fetches(&windows, &[State::new(&windows[0])])
+        let found: Vec<(u32, u64, u64, usize)> = fetches(&windows, &[State::new(&windows[0], Vec::new())])
             .expect("sound")
             .iter()
             .map(|fetch| (fetch.pack, fetch.start, fetch.end, fetch.frames.len()))
@@ -652,7 +672,9 @@ mod tests {
             assert_eq!(state.content.len(), whole.len());
             assert!(state.content[BLOCK..2 * BLOCK].iter().all(|byte| *byte == 0));
         }
-        assert_eq!(State::new(&window).there, [false, true, false, false]);
+        let used = State::new(&window, vec![9; 5 * BLOCK]);
+        assert_eq!(used.there, [false, true, false, false]);
+        assert!(used.content.len() == whole.len() && used.content[BLOCK..2 * BLOCK].iter().all(|byte| *byte == 0));
     }
 
     #[test]

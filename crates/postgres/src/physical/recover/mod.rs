@@ -169,6 +169,7 @@ pub(super) async fn carry_out(
         manifest: Arc::clone(&manifest),
         folders: Arc::new(folders),
         decoders: Mutex::default(),
+        memory: Mutex::default(),
         written: AtomicU64::new(0),
     });
     progress.begin("files", Some(manifest.totals.bytes));
