@@ -49,6 +49,15 @@ fn listing(folder: &Path) -> BTreeMap<PathBuf, (u64, i64, i64)> {
     found
 }
 
+/// Gives a file that the test made to the server's user.
+fn chown(path: &Path) {
+    if crate::postgres::server::is_root() {
+        let mut chown = std::process::Command::new("chown");
+        chown.arg("nobody:nogroup").arg(path);
+        output(chown);
+    }
+}
+
 /// Moves an old data directory to where the next server has its own.
 fn moved(old: &Path, data: &Path) {
     fs::rename(old, data).expect("moved");
@@ -128,16 +137,31 @@ fn interrupted_restore_lets_no_server_start_and_goes_on_when_repeated() {
     let (pack, away) = (packs.last().expect("a pack"), site.server.folder().join("away"));
     let recovered = Server::restored(&site.server, |data| {
         moved(&old.data(), data);
-        // The store fails after what isn't in the base was removed.
+        // What the base needs isn't there: nothing is changed.
         fs::rename(pack, &away).expect("moved");
+        let before = listing(data);
         let failed = site.restore(data, &["--delta"]);
         assert_ne!(failed.json()["error"]["code"], serde_json::Value::Null);
+        assert_eq!(listing(data), before);
+        fs::rename(&away, pack).expect("moved");
+        // An object of it is damaged, which only its content tells.
+        let content = fs::read(pack).expect("read");
+        let mut damaged = content.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle..middle + 8].iter_mut().for_each(|byte| *byte ^= 0x55);
+        fs::write(pack, &damaged).expect("written");
+        let failed = site.restore(data, &["--delta"]);
+        assert_ne!(failed.json()["error"]["code"], serde_json::Value::Null);
+        assert!(!data.join("postmaster.pid").exists());
         assert!(data.join("seawall.unfinished").exists() && !data.join("global/pg_control").exists());
         let mut start = command(&site.server.bin().join("postgres"));
         start.arg("-D").arg(data);
         let told = start.output().expect("it runs");
         assert!(!told.status.success(), "no server starts there");
-        fs::rename(&away, pack).expect("moved");
+        fs::write(pack, &content).expect("written");
+        // A restore that was killed has left its lock, too.
+        fs::write(data.join("postmaster.pid"), "2147483646\n/data\nseawall restore\n").expect("written");
+        chown(&data.join("postmaster.pid"));
         site.restore(data, &["--delta"]).ok();
         assert!(!data.join("seawall.unfinished").exists());
     })
@@ -162,6 +186,11 @@ fn folders_of_others_are_refused_and_nothing_in_them_changes() {
     // A server runs there: by its lock, and without it.
     let told = site.restore(&site.server.data(), &["--delta"]).exits(1).json();
     assert_eq!(told["error"]["code"], "postgres.server-runs", "{told}");
+    // A server was killed there, or runs in another container.
+    let mut killed = Server::start(18);
+    killed.stop();
+    fs::write(killed.data().join("postmaster.pid"), "2147483646\n").expect("written");
+    refused(&killed.data(), "postgres.server-runs");
     let lock = site.server.data().join("postmaster.pid");
     let hidden = site.server.folder().join("hidden");
     fs::rename(&lock, &hidden).expect("moved");

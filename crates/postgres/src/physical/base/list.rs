@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::recover::HANDED_OVER;
+use super::super::recover::{HANDED_OVER, UNFINISHED};
 use super::pages::{Fork, RelationFile};
 use crate::Error;
 use crate::client::Connection;
@@ -14,7 +14,7 @@ const EMPTY: [&str; 8] =
     ["pg_wal", "pg_replslot", "pg_dynshmem", "pg_notify", "pg_serial", "pg_snapshots", "pg_stat_tmp", "pg_subtrans"];
 
 /// Files at the top that belong to the running server, to another backup, or to the recovery of another.
-const NOT_AT_THE_TOP: [&str; 11] = [
+const NOT_AT_THE_TOP: [&str; 12] = [
     "postmaster.pid",
     "postmaster.opts",
     "backup_label",
@@ -27,6 +27,7 @@ const NOT_AT_THE_TOP: [&str; 11] = [
     "postgresql.auto.conf.tmp",
     // What a restore left for a server that recovers: it may hold credentials.
     HANDED_OVER,
+    UNFINISHED,
 ];
 
 /// What is read last.

@@ -41,6 +41,7 @@ pub use self::label::Tablespace;
 pub use self::layout::{InBases, in_bases};
 pub use self::manifest::{BaseManifest, Damaged, Part, Sealed, Totals, Uses};
 pub use self::store::{Listed, list, manifest};
+pub(super) use self::store::{corrupt, lacking};
 
 use self::budget::Budget;
 use self::chunk::{Rules, Suspect, Work};

@@ -112,7 +112,8 @@ pub(crate) async fn read(connection: &mut Connection, pieces: &[Piece]) -> Resul
     for piece in pieces {
         let path = literal(&piece.path);
         for row in 0..rows(piece) {
-            let (offset, length) = (piece.offset + (row * ROW) as u64, (piece.length - row * ROW).min(ROW));
+            let most = if rows(piece) == 1 { piece.length } else { ROW };
+            let (offset, length) = (piece.offset + (row * ROW) as u64, (piece.length - row * ROW).min(most));
             let comma = if number == 0 { "" } else { ", " };
             let row = format!("{comma}({number}, {path}, {offset}::pg_catalog.int8, {length}::pg_catalog.int8)");
             values.push_str(&row);
@@ -129,31 +130,28 @@ pub(crate) async fn read(connection: &mut Connection, pieces: &[Piece]) -> Resul
     if ended.0 != Filled::Done {
         return Err(connection.confused("more of a file than was asked for"));
     }
-    let lengths: Vec<usize> = pieces.iter().map(|piece| piece.length).collect();
+    let counts: Vec<usize> = pieces.iter().map(rows).collect();
     match places(&bytes, number) {
-        Some(found) => Ok(Raw { places: joined(&mut bytes, &lengths, &found), bytes }),
+        Some(found) => Ok(Raw { places: joined(&mut bytes, &counts, &found), bytes }),
         None => Err(connection.confused("rows that aren't those of the files")),
     }
 }
 
-/// How many rows a piece has.
+/// How many rows a piece has. Files of relations keep their place; another file may be replaced by one of the same name between two
+/// rows, so it has one row.
 fn rows(piece: &Piece) -> usize {
-    rows_of(piece.length)
+    if piece.relation.is_some() { piece.length.div_ceil(ROW).max(1) } else { 1 }
 }
 
-fn rows_of(length: usize) -> usize {
-    length.div_ceil(ROW).max(1)
-}
-
-/// Joins the rows of each piece of these lengths, and returns where its bytes are then. Pure.
+/// Joins the rows of each piece, of which these are the counts, and returns where its bytes are then. Pure.
 ///
 /// A row that is short ends its piece: the file ends there, or did when the row was read. A piece of which a row has nothing is
 /// gone: its file went while it was read.
-fn joined(bytes: &mut [u8], lengths: &[usize], rows: &[Option<Range<usize>>]) -> Vec<Option<Range<usize>>> {
+fn joined(bytes: &mut [u8], counts: &[usize], rows: &[Option<Range<usize>>]) -> Vec<Option<Range<usize>>> {
     let mut left = rows;
-    let mut pieces = Vec::with_capacity(lengths.len());
-    for length in lengths {
-        let (these, others) = left.split_at(rows_of(*length).min(left.len()));
+    let mut pieces = Vec::with_capacity(counts.len());
+    for count in counts {
+        let (these, others) = left.split_at((*count).min(left.len()));
         left = others;
         let Some(these) = these.iter().cloned().collect::<Option<Vec<_>>>() else {
             pieces.push(None);
@@ -241,11 +239,16 @@ mod tests {
             let all: Vec<u8> = (0..).zip(all).flat_map(|(nth, content)| row(nth, content.as_deref())).collect();
             let found = places(&all, 4).expect("four rows");
             let mut bytes = all.clone();
-            let pieces = joined(&mut bytes, &[2 * ROW + 10, 5], &found);
+            let pieces = joined(&mut bytes, &[3, 1], &found);
             let content = |nth: usize| pieces[nth].clone().map(|place| bytes[place].to_vec());
             assert_eq!((content(0), content(1)), (expected, Some(vec![7; 5])));
         }
-        assert_eq!([0, 1, ROW, ROW + 1, STRETCH].map(rows_of), [1, 1, 1, 2, 16]);
+        let relation = RelationFile::parse("16384");
+        let rows_of = |length, relation| {
+            rows(&Piece { path: String::new(), modified: 0, offset: 0, length, relation, before: None })
+        };
+        assert_eq!([0, 1, ROW, ROW + 1, STRETCH].map(|length| rows_of(length, relation)), [1, 1, 1, 2, 16]);
+        assert_eq!(rows_of(STRETCH, None), 1);
     }
 
     proptest! {

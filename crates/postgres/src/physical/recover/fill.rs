@@ -17,7 +17,7 @@ use super::super::base::{BaseManifest, layout};
 use super::folder::Folders;
 use super::handed::HANDED_OVER;
 use super::listing::Restored;
-use super::over::Kept;
+use super::over::{CONTROL_LATER, Kept, MARK};
 use crate::Error;
 
 /// Blocks that are restored with one step.
@@ -154,11 +154,7 @@ pub(crate) async fn fill(
     };
     let mut begun = Begun::default();
     for part in 0..filling.manifest.index.len() {
-        let extents = store::part(&filling.vault, filling.system, &filling.manifest, part).await?;
-        if let Some(stray) = extents.iter().find(|extent| is_stray(&extent.path)) {
-            let object = filling.vault.object(&layout::manifest(filling.system, filling.manifest.id)?);
-            return Err(corrupt(object, format!("its index has {}, which no tablespace has", stray.path)));
-        }
+        let extents = part_of(&filling.vault, filling.system, &filling.manifest, part).await?;
         // The next part may go on with this file.
         let last = extents.last().map(|extent| extent.path.clone());
         let kept = extents.into_iter().filter(|extent| is_kept(&filling.manifest, &extent.path)).collect();
@@ -246,12 +242,25 @@ fn joined(one: u32, other: u32, bytes: u64) -> u32 {
     u32::try_from(joined).unwrap_or_default()
 }
 
-/// Whether a path is in a tablespace, and not in the folder that a server makes there. A tablespace may go to any place that was
-/// named, where nothing else may be made (I11).
-fn is_stray(path: &str) -> bool {
+/// A part of the index.
+///
+/// # Errors
+/// It can't be read, or names what no tablespace has.
+async fn part_of(vault: &Vault, system: u64, manifest: &BaseManifest, part: usize) -> Result<Vec<Extent>, Error> {
+    let extents = store::part(vault, system, manifest, part).await?;
+    if let Some(stray) = extents.iter().find(|extent| is_stray(&extent.path, manifest.version / 10_000)) {
+        let object = vault.object(&layout::manifest(system, manifest.id)?);
+        return Err(corrupt(object, format!("its index has {}, which no tablespace has", stray.path)));
+    }
+    Ok(extents)
+}
+
+/// Whether a path is in a tablespace, and not in the folder that a server of this version makes there. A tablespace may go to any
+/// place that was named, where nothing else may be made or removed (I11).
+fn is_stray(path: &str, major: u32) -> bool {
     let mut parts = path.split('/');
     let is_in_tablespace = parts.next() == Some("pg_tblspc") && parts.next().is_some();
-    is_in_tablespace && parts.next().is_some_and(|folder| !folder.starts_with("PG_"))
+    is_in_tablespace && parts.next().is_some_and(|folder| !folder.starts_with(&format!("PG_{major}_")))
 }
 
 fn torn(path: &str) -> Error {
@@ -371,7 +380,7 @@ fn fetches(windows: &[Window], states: &[State]) -> Option<Vec<Fetch>> {
 pub(super) async fn kept(vault: &Vault, system: u64, manifest: &BaseManifest) -> Result<Kept, Error> {
     let mut kept = Kept::default();
     for part in 0..manifest.index.len() {
-        let extents = store::part(vault, system, manifest, part).await?;
+        let extents = part_of(vault, system, manifest, part).await?;
         let all = extents.iter().filter(|extent| is_kept(manifest, &extent.path));
         all.for_each(|extent| kept.add(&extent.path, extent.entry));
     }
@@ -381,7 +390,7 @@ pub(super) async fn kept(vault: &Vault, system: u64, manifest: &BaseManifest) ->
 /// Whether a path is restored: a tablespace that was made after the backup began is in the log, and what an earlier restore
 /// handed over is written anew.
 fn is_kept(manifest: &BaseManifest, path: &str) -> bool {
-    if path == HANDED_OVER {
+    if matches!(path, HANDED_OVER | MARK | CONTROL_LATER) {
         return false;
     }
     let mut parts = path.split('/');

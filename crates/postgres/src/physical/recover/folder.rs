@@ -39,6 +39,8 @@ pub(crate) struct Folders {
     data: Place,
     tablespaces: BTreeMap<u32, Place>,
     owner: Option<User>,
+    /// Of a folder that is restored over.
+    lock: Option<over::Lock>,
 }
 
 /// What can't be made here.
@@ -148,17 +150,12 @@ impl Folders {
         };
         let data = make(output)?;
         let tablespaces = tablespaces.iter().map(|(oid, to)| Ok((*oid, make(to)?))).collect::<Result<_, Error>>()?;
-        Ok(Self { data, tablespaces, owner })
+        Ok(Self { data, tablespaces, owner, lock: None })
     }
 
     /// Takes the folders that are there, and makes those that aren't. From here on no server starts there until
-    /// [`Folders::finish`], and what the base doesn't have is gone. Returns the bytes that stay, too. Blocks.
-    pub(super) fn over(
-        output: &Path,
-        tablespaces: &[(u32, PathBuf)],
-        system: u64,
-        kept: &Kept,
-    ) -> Result<(Self, u64), Error> {
+    /// [`Folders::finish`], and what the base doesn't have is gone. Blocks.
+    pub(super) fn over(output: &Path, tablespaces: &[(u32, PathBuf)], system: u64, kept: &Kept) -> Result<Self, Error> {
         let place = |to: &Path| {
             DirBuilder::new().recursive(true).mode(0o700).create(to).map_err(|error| failed(to, &error))?;
             let mode = std::fs::metadata(to).map_err(|error| failed(to, &error))?.mode();
@@ -169,16 +166,18 @@ impl Folders {
             }
             Ok::<_, Error>(Place { made: None, to: to.to_owned() })
         };
+        // All that can fail for want of rights comes before anything is changed.
         let data = place(output)?;
-        over::begin(output, system)?;
-        let tablespaces: BTreeMap<u32, Place> =
+        let places: BTreeMap<u32, Place> =
             tablespaces.iter().map(|(oid, to)| Ok((*oid, place(to)?))).collect::<Result<_, Error>>()?;
-        let links = tablespaces.iter().map(|(oid, space)| (link(*oid), space.to.clone())).collect();
-        let mut bytes = over::clear(output, "", kept, &links)?;
-        for (oid, space) in &tablespaces {
-            bytes += over::clear_tablespace(&space.to, &link(*oid), kept)?;
+        let lock = over::Lock::take(output, system)?;
+        over::begin(output, system, tablespaces)?;
+        let links = places.iter().map(|(oid, space)| (link(*oid), space.to.clone())).collect();
+        over::clear(output, "", kept, &links)?;
+        for (oid, space) in &places {
+            over::clear_tablespace(&space.to, &link(*oid), kept)?;
         }
-        Ok((Self { data, tablespaces, owner: None }, bytes))
+        Ok(Self { data, tablespaces: places, owner: None, lock: Some(lock) })
     }
 
     /// Whether what is there is restored over.
@@ -316,10 +315,11 @@ impl Folders {
             let synced = if is_durable { sync() } else { Ok(()) };
             synced.map_err(|error| failed(above, &error))?;
         }
-        match self.is_over() {
-            true => over::end(self.data.path()),
-            false => Ok(()),
+        if self.is_over() {
+            over::end(self.data.path())?;
         }
+        drop(self.lock);
+        Ok(())
     }
 }
 

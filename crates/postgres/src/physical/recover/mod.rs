@@ -34,6 +34,7 @@ use tokio::time::Instant;
 pub use self::choose::Target;
 pub use self::handed::{Delivery, HANDED_OVER, HandedOver, Handover};
 pub(super) use self::moment::on as timelines_of;
+pub(super) use self::over::MARK as UNFINISHED;
 pub(super) use self::settings::sizes;
 pub use self::start::Reached;
 pub(super) use self::start::{connect, find as find_server, own as own_settings, until_recovered};
@@ -153,15 +154,24 @@ pub(super) async fn carry_out(
         false => None,
     };
     let output = options.output.clone();
-    let (folders, there) = match options.delta {
+    let folders = match options.delta {
         true => {
-            // Only an index that can be read lets anything be removed.
+            // Only a base whose objects are there, and whose index can be read, lets anything be removed.
+            if let Some(key) = base::lacking(vault, system, &recovered.manifest).await? {
+                return Err(base::corrupt(
+                    vault.object(&key),
+                    "the base needs it, and it is missing or has another size",
+                ));
+            }
             let kept = kept(vault, system, &recovered.manifest).await?;
             seawall_core::blocking(move || Folders::over(&output, &places, system, &kept)).await?
         }
-        false => (seawall_core::blocking(move || Folders::new(&output, &places)).await?, 0),
+        false => {
+            let folders = seawall_core::blocking(move || Folders::new(&output, &places)).await?;
+            room(&folders, &recovered.manifest, &options.output)?;
+            folders
+        }
     };
-    room(&folders, recovered.manifest.totals.bytes.saturating_sub(there), &options.output)?;
     let manifest = Arc::new(recovered.manifest.clone());
     let filling = Arc::new(Filling {
         vault: vault.clone(),
@@ -429,7 +439,8 @@ fn shown(target: &Target) -> String {
 }
 
 /// Refuses a disk that has no room.
-fn room(folders: &Folders, needed: u64, output: &Path) -> Result<(), Error> {
+fn room(folders: &Folders, manifest: &BaseManifest, output: &Path) -> Result<(), Error> {
+    let needed = manifest.totals.bytes;
     let Some(free) = folders.free().filter(|free| *free < needed) else { return Ok(()) };
     Err(Error::Refused {
         code: "postgres.no-space",
