@@ -83,6 +83,7 @@ mod two_writers;
 mod ui;
 mod vault_probe;
 mod wal;
+mod wal_ahead;
 mod wal_attacks;
 mod wal_receive;
 mod wal_timelines;

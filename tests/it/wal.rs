@@ -86,7 +86,7 @@ impl Site {
     }
 
     /// Recovers a base to what `target` says, and waits until it is promoted.
-    fn recover(&self, base: &Base, target: &str) -> Server {
+    pub(crate) fn recover(&self, base: &Base, target: &str) -> Server {
         recover(base, &format!("{}{target}", fetch_from(&self.vault, "")))
     }
 

@@ -12,10 +12,10 @@ use super::{History, Line, Log, LogError, LogFile, LogObject, Lsn, PieceKind, Se
 
 /// A file of the log that was found.
 #[derive(Debug)]
-pub struct Fetched(Content);
+pub struct Fetched(pub(super) Content);
 
 #[derive(Debug)]
-enum Content {
+pub(super) enum Content {
     /// A history file, or what a base backup notes of itself.
     Plain(Bytes),
     /// An object, and where it ends if not all of it is given.
@@ -126,7 +126,7 @@ impl Log {
     }
 
     /// The newest timeline from `from` on, as PostgreSQL finds it: the last before the first number without a history.
-    async fn newest(&self, from: TimelineId) -> Result<History, LogError> {
+    pub(super) async fn newest(&self, from: TimelineId) -> Result<History, LogError> {
         let mut newest = None;
         let mut next = from.next();
         while let Some(timeline) = next {

@@ -6,10 +6,11 @@
 //! The rooms: `name` (numbers, and the names of files and objects), `history` (which timeline came from which, and where),
 //! `object` (the head and the content of an object), `cluster` (whose log is this?), `contents` (which ranges are there, and
 //! what is missing?), `line` (is this segment part of what is recovered?), `store` (writes objects), `fetch` (gives a
-//! segment back), `error`.
+//! segment back), `ahead` (what does a recovery ask for next?), `error`.
 //!
 //! Nothing here knows a page or a record of the log. `seawall-postgres` checks them.
 
+mod ahead;
 mod cluster;
 mod contents;
 mod error;
@@ -20,6 +21,7 @@ mod name;
 mod object;
 mod store;
 
+pub use ahead::Most;
 pub use cluster::Cluster;
 pub use contents::{Contents, Gap, Held, Hole, Span};
 pub use error::LogError;

@@ -235,11 +235,14 @@ impl Log {
         Err(LogError::Conflict { object, cause })
     }
 
+    /// The most bytes of an object. Content that doesn't shrink has a little more bytes in frames.
+    pub(super) fn largest(&self) -> u64 {
+        LARGEST.min(2 * u64::from(self.cluster.segment_size.bytes()))
+    }
+
     /// Reads an object and proves its head.
     pub(super) async fn piece(&self, key: &ObjectKey) -> Result<Piece, LogError> {
-        // Content that doesn't shrink has a little more bytes in frames.
-        let largest = LARGEST.min(2 * u64::from(self.cluster.segment_size.bytes()));
-        let bytes = self.vault.read(key, None, largest).await?;
+        let bytes = self.vault.read(key, None, self.largest()).await?;
         Ok(Piece::parse(&self.vault.object(key), bytes)?)
     }
 }

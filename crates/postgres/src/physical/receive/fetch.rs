@@ -6,15 +6,18 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{Read as _, Seek as _};
 use std::path::Path;
 
-use seawall_archive::log::{Cluster, Line, Log, LogError, LogFile, Lsn, SegmentName, SystemId};
+use bytes::Bytes;
+use seawall_archive::log::{Cluster, Fetched, Line, Log, LogError, LogFile, Lsn, SegmentName, SystemId};
 use seawall_vault::Vault;
 use tempfile::NamedTempFile;
+use tokio::time::Instant;
 
 use super::super::records::{Event, Rest, TABLESPACES, events};
 use super::page::{HEADER, SegmentHeader};
+use super::spool::Spool;
 
 /// What a recovery asks for.
 #[derive(Debug, Clone, Copy)]
@@ -34,11 +37,105 @@ pub struct Request<'a> {
     pub data: Option<&'a Path>,
 }
 
-/// Writes the file to its place, which may exist.
+/// Writes the file to its place, which may exist. With a spool, the next segments are got ahead.
 ///
 /// # Errors
 /// [`LogError::Absent`] only where it is certain that the log has no such file and nothing after it.
-pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> {
+pub async fn fetch(vault: &Vault, request: Request<'_>, spool: Option<&Spool>) -> Result<(), LogError> {
+    if hand_over(request, spool, Some(vault)).await {
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let fetched = fetch_alone(vault, request).await;
+    match (spool, request.file, &fetched) {
+        (Some(spool), LogFile::Segment(name), Ok(log)) => spool.fill(log, name, begun.elapsed()).await,
+        // PostgreSQL asks for a history when a recovery begins or ends, and a standby when it has read all that there is.
+        (Some(spool), LogFile::History(_), _) => spool.clear(),
+        (Some(spool), _, Err(error)) if error.is_absence() => spool.clear(),
+        _ => {}
+    }
+    fetched.map(drop)
+}
+
+/// Hands over a segment that was got ahead. False if none was that is sound and still what the recovery gets: then the vault has to
+/// be asked. Without a vault, only a segment is handed over of which no other timeline can change that.
+pub async fn hand_over(request: Request<'_>, spool: Option<&Spool>, vault: Option<&Vault>) -> bool {
+    let (Some(spool), LogFile::Segment(name)) = (spool, request.file) else { return false };
+    if vault.is_none() && spool.line == Line::Latest {
+        return false;
+    }
+    let Some(bytes) = spool.take(name) else { return false };
+    let handed = handed_over(request, name, bytes, vault).await.unwrap_or(false);
+    spool.forget(name);
+    handed
+}
+
+async fn handed_over(
+    request: Request<'_>,
+    name: SegmentName,
+    bytes: Bytes,
+    vault: Option<&Vault>,
+) -> Result<bool, LogError> {
+    let Request { to, line, system, until, data, .. } = request;
+    let Some(system) = system else { return Ok(false) };
+    let object = format!("{name}, got ahead");
+    let (found, cluster) = Fetched::of_stored(name, system, &object, bytes)?;
+    // A timeline may have begun since.
+    if let Some(vault) = vault
+        && !Log::known(vault, cluster).gives_whole(name, line, until).await?
+    {
+        return Ok(false);
+    }
+    let mut partial = Partial::of(to)?;
+    found.write_to(&mut partial.0, to)?;
+    let header = partial.first_page()?;
+    of_cluster(header, name, cluster, object)?;
+    if let Some(data) = data {
+        let bytes = partial.content()?;
+        let start = name.start(cluster.segment_size).unwrap_or_default();
+        let (made, rest) = made_in(&bytes, start, bytes.len());
+        // What the next segment is needed for, and a refusal with its reason, are the way of all others.
+        if matches!(rest, Rest::Cut(None | Some(TABLESPACES))) || first_used(made, data).is_some() {
+            return Ok(false);
+        }
+    }
+    partial.keep()?;
+    Ok(true)
+}
+
+/// A file that appears in its place when it is complete and durable.
+struct Partial<'a>(NamedTempFile, &'a Path);
+
+impl<'a> Partial<'a> {
+    fn of(to: &'a Path) -> Result<Self, LogError> {
+        let made = NamedTempFile::with_prefix_in(".seawall-", seawall_host::folder_of(to));
+        made.map(|file| Self(file, to)).map_err(|error| LogError::io(to, &error))
+    }
+
+    fn first_page(&mut self) -> Result<Result<SegmentHeader, String>, LogError> {
+        let mut bytes = Vec::with_capacity(HEADER);
+        let file = self.0.as_file_mut();
+        let read = file.rewind().and_then(|()| file.take(HEADER as u64).read_to_end(&mut bytes));
+        read.map(|_| SegmentHeader::parse(&bytes)).map_err(|error| LogError::io(self.1, &error))
+    }
+
+    fn content(&mut self) -> Result<Vec<u8>, LogError> {
+        let mut bytes = Vec::new();
+        let file = self.0.as_file_mut();
+        let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+        read.map(|_| bytes).map_err(|error| LogError::io(self.1, &error))
+    }
+
+    fn keep(self) -> Result<(), LogError> {
+        let failed = |error: std::io::Error| LogError::io(self.1, &error);
+        self.0.as_file().sync_all().map_err(failed)?;
+        self.0.persist(self.1).map_err(|error| failed(error.error))?;
+        File::open(seawall_host::folder_of(self.1)).and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+}
+
+/// Fetches the file, and nothing else.
+async fn fetch_alone(vault: &Vault, request: Request<'_>) -> Result<Log, LogError> {
     let Request { file, to, line, system, until, data } = request;
     let log = Log::open(vault).await?.ok_or_else(|| LogError::NoLog { vault: vault.url().to_owned() })?;
     let cluster = log.cluster();
@@ -46,27 +143,18 @@ pub async fn fetch(vault: &Vault, request: Request<'_>) -> Result<(), LogError> 
         return Err(LogError::OtherCluster { object: vault.url().to_owned(), theirs: cluster.system, ours });
     }
     let found = log.fetch_until(file, line, until).await?;
-    let failed = |error: std::io::Error| LogError::io(to, &error);
-    let folder = seawall_host::folder_of(to);
-    let mut partial = NamedTempFile::with_prefix_in(".seawall-", folder).map_err(failed)?;
-    found.write_to(&mut partial, to)?;
-    partial.flush().map_err(failed)?;
+    let mut partial = Partial::of(to)?;
+    found.write_to(&mut partial.0, to)?;
     if let LogFile::Segment(name) = file {
-        let header = first_page(partial.as_file_mut()).map_err(failed)?;
+        let header = partial.first_page()?;
         of_cluster(header, name, cluster, format!("{name} of {}", vault.url()))?;
         if let Some(data) = data {
-            let mut bytes = Vec::new();
-            partial
-                .as_file_mut()
-                .rewind()
-                .and_then(|()| partial.as_file_mut().read_to_end(&mut bytes))
-                .map_err(failed)?;
+            let bytes = partial.content()?;
             tablespaces(&log, name, (line, until), bytes, data).await?;
         }
     }
-    partial.as_file().sync_all().map_err(failed)?;
-    partial.persist(to).map_err(|error| failed(error.error))?;
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+    partial.keep()?;
+    Ok(log)
 }
 
 /// The bytes of a segment, for the recovery of `line` up to `until`, if it is one of this cluster.
@@ -122,30 +210,37 @@ async fn tablespaces(
     let size = log.cluster().segment_size;
     let Some(start) = name.start(size) else { return Ok(()) };
     let length = bytes.len();
-    let mut made = Vec::new();
-    let mut look = |bytes: &[u8]| {
-        made.clear();
-        events(bytes, start, length, start, |at, event| {
-            if let Event::Tablespace { location } = event {
-                made.push((at, location));
-            }
-        })
-    };
-    if let Rest::Cut(None | Some(TABLESPACES)) = look(&bytes)
+    let (mut made, rest) = made_in(&bytes, start, length);
+    if let Rest::Cut(None | Some(TABLESPACES)) = rest
         && let Some(next) = start.after(length as u64)
     {
         let next = LogFile::Segment(SegmentName::of(name.timeline, next, size));
         // If it isn't there, the server doesn't read the record either.
         if let Ok(next) = log.fetch_until(next, line, until).await {
             next.write_to(&mut bytes, data)?;
-            look(&bytes);
+            (made, _) = made_in(&bytes, start, length);
         }
     }
-    let used = made.into_iter().find(|(_, location)| is_used(data, Path::new(location)));
-    match used {
+    match first_used(made, data) {
         Some((at, location)) => Err(LogError::TablespaceInUse { location, file: name.to_string(), at }),
         None => Ok(()),
     }
+}
+
+/// The tablespaces that records make which begin in the first `length` bytes, and how these end.
+fn made_in(bytes: &[u8], start: Lsn, length: usize) -> (Vec<(Lsn, String)>, Rest) {
+    let mut made = Vec::new();
+    let rest = events(bytes, start, length, start, |at, event| {
+        if let Event::Tablespace { location } = event {
+            made.push((at, location));
+        }
+    });
+    (made, rest)
+}
+
+/// The first of these tablespaces in whose folder there are files.
+fn first_used(made: Vec<(Lsn, String)>, data: &Path) -> Option<(Lsn, String)> {
+    made.into_iter().find(|(_, location)| is_used(data, Path::new(location)))
 }
 
 /// Whether files of a tablespace are in a folder that isn't this server's tablespace yet.
@@ -168,11 +263,4 @@ fn versioned(data: &Path) -> std::io::Result<String> {
     File::open(data.join("global/pg_control"))?.read_exact(&mut control)?;
     let catalog = u32::from_le_bytes([control[12], control[13], control[14], control[15]]);
     Ok(format!("PG_{}_{catalog}", major.trim_end()))
-}
-
-fn first_page(file: &mut File) -> std::io::Result<Result<SegmentHeader, String>> {
-    let mut bytes = Vec::with_capacity(HEADER);
-    file.rewind()?;
-    file.take(HEADER as u64).read_to_end(&mut bytes)?;
-    Ok(SegmentHeader::parse(&bytes))
 }

@@ -3,6 +3,7 @@
 //! - `page`: the first page of a segment, and the cluster that a data directory is of.
 //! - `push`: a file that PostgreSQL archives, for `archive_command`.
 //! - `fetch`: a file that a recovery asks for, for `restore_command`.
+//! - `spool`: the segments that a recovery asks for next, got before it asks.
 //! - `receiver`: the log as it is written, over the replication protocol. `decide` (from where?), `pace` (when is what
 //!   stored?), `tail` (what came, and is it new?) and `marks` (until when is all of it stored?) are pure; `stream` carries them out.
 
@@ -13,12 +14,14 @@ mod pace;
 mod page;
 mod push;
 mod receiver;
+mod spool;
 mod stream;
 mod tail;
 
 pub(super) use fetch::sound_segment;
-pub use fetch::{Request, fetch};
+pub use fetch::{Request, fetch, hand_over};
 pub use page::{SegmentHeader, system_of};
 pub use push::{Pushed, push};
 pub(super) use receiver::settings;
 pub use receiver::{ReceiveOptions, Receiver, Seams, Standing};
+pub use spool::{Order, Spool};

@@ -6,7 +6,7 @@ use std::panic;
 use std::path::Path;
 
 use seawall_agent::HandedOver;
-use seawall_agent::wal::{Request, fetch, system_of};
+use seawall_agent::wal::{Order, Request, Spool, fetch, hand_over, system_of};
 use seawall_archive::log::{Line, LogFile, Lsn, SystemId, TimelineId};
 use seawall_core::{Failure, Kind};
 use serde_json::{Value, json};
@@ -51,11 +51,19 @@ fn attempt(arguments: &WalFetchArguments, edge: &Edge) -> Result<Value, (Failure
     let to = edge.absolute(&arguments.path);
     let here: &Path = &edge.directory;
     let data = here.join("global/pg_control").exists().then_some(here);
+    let request = Request { file, to: &to, line, system, until: *until, data };
+    let place = arguments.vault.as_deref().unwrap_or_default();
+    let config = arguments.config.config.as_deref();
+    let order = Order { most: arguments.ahead.into(), vault: place, config, line, until: *until };
+    let spool = data.and_then(|data| Spool::of(data, &to, &order));
     let mut absent = false;
     let fetched = runtime::run(async {
-        let vault =
-            open(arguments.vault.as_deref().unwrap_or_default(), &arguments.config, None, &opener, edge).await?;
-        let fetched = fetch(&vault, Request { file, to: &to, line, system, until: *until, data }).await;
+        // What was got ahead needs no vault.
+        if hand_over(request, spool.as_ref(), None).await {
+            return Ok(place.to_owned());
+        }
+        let vault = open(place, &arguments.config, None, &opener, edge).await?;
+        let fetched = fetch(&vault, request, spool.as_ref()).await;
         absent = fetched.as_ref().is_err_and(|error| error.is_absence());
         fetched?;
         Ok(vault.url().to_owned())
