@@ -65,7 +65,7 @@ pub async fn hand_over(request: Request<'_>, spool: Option<&Spool>, vault: Optio
         return false;
     }
     let Some(bytes) = spool.take(name) else { return false };
-    let handed = handed_over(request, name, bytes, vault).await.unwrap_or(false);
+    let handed = handed_over(request, name, bytes, spool, vault).await.unwrap_or(false);
     spool.forget(name);
     handed
 }
@@ -74,6 +74,7 @@ async fn handed_over(
     request: Request<'_>,
     name: SegmentName,
     bytes: Bytes,
+    spool: &Spool,
     vault: Option<&Vault>,
 ) -> Result<bool, LogError> {
     let Request { to, line, system, until, data, .. } = request;
@@ -91,11 +92,19 @@ async fn handed_over(
     let header = partial.first_page()?;
     of_cluster(header, name, cluster, object)?;
     if let Some(data) = data {
-        let bytes = partial.content()?;
-        let start = name.start(cluster.segment_size).unwrap_or_default();
-        let (made, rest) = made_in(&bytes, start, bytes.len());
-        // What the next segment is needed for, and a refusal with its reason, are the way of all others.
-        if matches!(rest, Rest::Cut(None | Some(TABLESPACES))) || first_used(made, data).is_some() {
+        let (mut bytes, size) = (partial.content()?, cluster.segment_size);
+        let (start, length) = (name.start(size).unwrap_or_default(), bytes.len());
+        let (mut made, mut rest) = made_in(&bytes, start, length);
+        if may_make(rest)
+            && let Some(next) = start.after(length as u64).map(|next| SegmentName::of(name.timeline, next, size))
+            && let Some(more) = spool.take(next)
+        {
+            let object = format!("{next}, got ahead");
+            Fetched::of_stored(next, system, &object, more)?.0.write_to(&mut bytes, to)?;
+            (made, rest) = made_in(&bytes, start, length);
+        }
+        // What needs the vault, and a refusal with its reason, go the way of all other segments.
+        if may_make(rest) || first_used(made, data).is_some() {
             return Ok(false);
         }
     }
@@ -211,7 +220,7 @@ async fn tablespaces(
     let Some(start) = name.start(size) else { return Ok(()) };
     let length = bytes.len();
     let (mut made, rest) = made_in(&bytes, start, length);
-    if let Rest::Cut(None | Some(TABLESPACES)) = rest
+    if may_make(rest)
         && let Some(next) = start.after(length as u64)
     {
         let next = LogFile::Segment(SegmentName::of(name.timeline, next, size));
@@ -225,6 +234,11 @@ async fn tablespaces(
         Some((at, location)) => Err(LogError::TablespaceInUse { location, file: name.to_string(), at }),
         None => Ok(()),
     }
+}
+
+/// Whether a segment ends in a record that may make a tablespace: only the next one completes it.
+fn may_make(rest: Rest) -> bool {
+    matches!(rest, Rest::Cut(None | Some(TABLESPACES)))
 }
 
 /// The tablespaces that records make which begin in the first `length` bytes, and how these end.
