@@ -99,7 +99,7 @@ fn wal_that_was_got_ahead_is_what_the_vault_has_or_is_not_handed_over() {
     let next = site.server.sql("postgres", "SELECT pg_walfile_name(pg_current_wal_lsn())");
     asks(data, &site.vault, &next, &one).exits(1);
     assert!(!data.join("pg_wal/seawall.ahead").exists());
-    assert_eq!(segments(&mut site, 1), [next.clone()]);
+    assert_eq!(segments(&mut site, 1), std::slice::from_ref(&next));
     asks(data, &site.vault, &next, &one).ok();
     // Another program's file, and none ahead where that isn't wanted.
     asks(data, &site.vault, &names[0], &["--timeline", "1", "--ahead", "0"]).ok();
