@@ -21,6 +21,10 @@ def size(path):
     if os.path.isfile(path): return os.path.getsize(path)
     return sum(os.path.getsize(os.path.join(d, f)) for d, _, fs in os.walk(path) for f in fs if not os.path.islink(os.path.join(d, f)))
 
+def bases(vault):
+    """Bytes of all bases of a vault, without its log: pgBackRest's are counted so too."""
+    return sum(os.path.getsize(os.path.join(d, f)) for d, _, fs in os.walk(vault) for f in fs if "/bases/" in d + "/")
+
 def timed(server, command):
     as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
@@ -57,13 +61,13 @@ def main():
             # Each tool waits for the log of its base, and the archive command for pgBackRest's stanza.
             if rest: timed(server, f"pgbackrest --config={conf} --stanza=main stanza-create")
             wall, cpu = timed(server, f"mkdir tar && {BIN}/pg_basebackup -h {d} -p {server.port} -U postgres -Ft -X none -c fast -D - 2>/dev/null | zstd -q -1 -T1 > tar/base.tar.zst"); note("pg_basebackup -Ft | zstd -1", "base", wall, cpu, size(f"{d}/tar"), files)
-            wall, cpu = timed(server, f"{seawall} backup '{url}' {d}/vault --physical --jobs {JOBS} --json"); first = size(f"{d}/vault"); note("seawall", "base", wall, cpu, first, files)
+            wall, cpu = timed(server, f"{seawall} backup '{url}' {d}/vault --physical --jobs {JOBS} --json"); first = bases(f"{d}/vault"); note("seawall", "base", wall, cpu, first, files)
             if rest:
                 wall, cpu = timed(server, f"pgbackrest --config={conf} --stanza=main --type=full backup"); one = size(f"{d}/rest/backup"); note("pgbackrest", "base", wall, cpu, one, files)
             at += 1; share = a.rows // 100
             sql("src", f"UPDATE wide SET state = 'again{at}' WHERE id BETWEEN {at * share} AND {(at + 1) * share}"); sql("src", "CHECKPOINT")
-            before = size(f"{d}/vault/physical"); wall, cpu = timed(server, f"{seawall} backup '{url}' {d}/vault --physical --jobs {JOBS} --json")
-            note("seawall", "second base, 1 % of pages updated", wall, cpu, size(f"{d}/vault/physical") - before, files)
+            before = bases(f"{d}/vault"); wall, cpu = timed(server, f"{seawall} backup '{url}' {d}/vault --physical --jobs {JOBS} --json")
+            note("seawall", "second base, 1 % of pages updated", wall, cpu, bases(f"{d}/vault") - before, files)
             if rest:
                 wall, cpu = timed(server, f"pgbackrest --config={conf} --stanza=main --type=incr backup"); note("pgbackrest", "second base, 1 % of pages updated", wall, cpu, size(f"{d}/rest/backup") - one, files)
             content = sql("src", "SELECT count(*), sum(hashtextextended(t::text, 0)) FROM wide t"); segment = sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())")
