@@ -464,7 +464,8 @@ impl Filling {
             let path = &window.extent.path;
             let failed = |error: std::io::Error| Error::Io { path: path.clone(), cause: error.to_string() };
             let file = self.folders.open(path)?;
-            let mut content = vec![0; window.bytes()];
+            let mut content = self.memory(window);
+            content.resize(window.bytes(), 0);
             let mut had = 0;
             while had < content.len() {
                 match file.read_at(&mut content[had..], window.offset() + had as u64).map_err(failed)? {
