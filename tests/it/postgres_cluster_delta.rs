@@ -16,13 +16,9 @@ const ALL: &str = "SELECT (SELECT count(*) FROM s), (SELECT sum(hashtextextended
 /// A cluster with a tablespace, a base and log behind it.
 fn site(major: u32) -> (Site, String) {
     let mut site = Site::start(major);
-    let place = site.server.folder_of_its_own("fast");
-    site.server.sql("postgres", &format!("CREATE TABLESPACE fast LOCATION '{place}'"));
-    site.server.sql(
-        "postgres",
-        "CREATE TABLE s TABLESPACE fast AS SELECT i, md5(i::text) m FROM generate_series(1, 20000) i; CREATE INDEX ON s (m); \
-         CREATE TABLE big AS SELECT i, repeat(md5(i::text), 20) f FROM generate_series(1, 40000) i",
-    );
+    let place = site.tablespace();
+    site.server
+        .sql("postgres", "CREATE TABLE big AS SELECT i, repeat(md5(i::text), 20) f FROM generate_series(1, 40000) i");
     // Later readers then note nothing in the pages.
     site.server.sql("postgres", "VACUUM (FREEZE, ANALYZE)");
     site.server.sql("postgres", "CHECKPOINT");

@@ -98,7 +98,7 @@ pub(crate) struct WalFetchArguments {
     /// The file in a restored data directory that says all of this; `seawall restore` writes it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["vault", "timeline", "system"])]
     pub(crate) handed_over: Option<PathBuf>,
-    /// How many of the next segments to get with the one that is asked for, for the calls that follow
+    /// How many segments behind the requested one to get with it, for the calls that follow
     #[arg(long, value_name = "N", default_value = "7", value_parser = clap::value_parser!(u8).range(0..=32))]
     pub(crate) ahead: u8,
     #[command(flatten)]

@@ -125,7 +125,8 @@ pub(crate) fn hash(block: &[u8]) -> Hash {
     first
 }
 
-fn is_zero(block: &[u8]) -> bool {
+/// Whether a block holds only zeros.
+pub(crate) fn is_zero(block: &[u8]) -> bool {
     let (words, rest) = block.as_chunks::<16>();
     words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }

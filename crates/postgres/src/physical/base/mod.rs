@@ -10,13 +10,13 @@
 //! `index` and `manifest` (the formats), `layout` (names), `label`, `control`, `budget`, `store` (reading bases back).
 
 mod budget;
-mod chunk;
+pub(crate) mod chunk;
 pub(crate) mod control;
 mod facts;
 pub(crate) mod index;
 pub(crate) mod label;
 pub(crate) mod layout;
-mod list;
+pub(crate) mod list;
 pub(crate) mod manifest;
 mod pages;
 mod previous;

@@ -111,9 +111,9 @@ pub(crate) async fn read(connection: &mut Connection, pieces: &[Piece]) -> Resul
     let mut number = 0_usize;
     for piece in pieces {
         let path = literal(&piece.path);
+        let most = row_bytes(piece);
         for row in 0..rows(piece) {
-            let most = if rows(piece) == 1 { piece.length } else { ROW };
-            let (offset, length) = (piece.offset + (row * ROW) as u64, (piece.length - row * ROW).min(most));
+            let (offset, length) = (piece.offset + (row * most) as u64, (piece.length - row * most).min(most));
             let comma = if number == 0 { "" } else { ", " };
             let row = format!("{comma}({number}, {path}, {offset}::pg_catalog.int8, {length}::pg_catalog.int8)");
             values.push_str(&row);
@@ -137,10 +137,15 @@ pub(crate) async fn read(connection: &mut Connection, pieces: &[Piece]) -> Resul
     }
 }
 
-/// How many rows a piece has. Files of relations keep their place; another file may be replaced by one of the same name between two
-/// rows, so it has one row.
+/// The most bytes that a row of a piece has. Files of relations keep their place; another file may be replaced by one of the same
+/// name between two rows, so it has one row.
+fn row_bytes(piece: &Piece) -> usize {
+    if piece.relation.is_some() { ROW } else { piece.length.max(1) }
+}
+
+/// How many rows a piece has.
 fn rows(piece: &Piece) -> usize {
-    if piece.relation.is_some() { piece.length.div_ceil(ROW).max(1) } else { 1 }
+    piece.length.div_ceil(row_bytes(piece)).max(1)
 }
 
 /// Joins the rows of each piece, of which these are the counts, and returns where its bytes are then. Pure.

@@ -4,7 +4,7 @@
 //! gets some of the next ones too, several at a time, and the calls for these find them here. Nothing runs between the calls.
 //!
 //! - The folder is `pg_wal/seawall.ahead` of the data directory in which PostgreSQL runs the command: two recoveries share none. It
-//!   belongs to the server's user, and nobody else may enter it (0700). A link in its place isn't followed.
+//!   belongs to the server's user, and no other user may enter it (0700). A link in its place isn't followed.
 //! - A file is the object of a segment as the vault gave it, with the digest of its content. It is checked when it is handed over, as
 //!   the object would be. A file that isn't sound is deleted, and the vault is asked.
 //! - Its name says which recovery it was got for: the vault, the line and the end. Another recovery in the same folder deletes it.
@@ -45,7 +45,7 @@ const TIMES: u32 = 8;
 pub struct Order<'a> {
     /// The most segments.
     pub most: usize,
-    /// The vault as the command names it, and the configuration, if it names one.
+    /// The vault as the command names it.
     pub vault: &'a str,
     /// The configuration.
     pub config: Option<&'a Path>,
@@ -65,7 +65,7 @@ pub struct Spool {
     pub(super) until: Option<Lsn>,
 }
 
-/// The folder, and the one that it is in.
+/// The folder of segments, and `pg_wal`, which holds it.
 struct Opened {
     wal: OwnedFd,
     folder: OwnedFd,

@@ -11,6 +11,7 @@ use seawall_archive::{Codec, Decoder};
 use seawall_core::Progress;
 use seawall_vault::Vault;
 
+use super::super::base::chunk::{self, is_zero};
 use super::super::base::index::{BLOCK, Block, Entry, Extent, Frame, Hash, block_bytes};
 use super::super::base::store::{self, corrupt};
 use super::super::base::{BaseManifest, layout};
@@ -86,14 +87,12 @@ impl State {
         let there = content.chunks_mut(BLOCK).zip(blocks).enumerate();
         let there = there.map(|(nth, (content, block))| match block {
             // What is behind the end of the file is zeros when the file has grown.
-            Block::Zero if content.iter().all(|byte| *byte == 0) => true,
+            Block::Zero if is_zero(content) => true,
             Block::Zero => {
                 content.fill(0);
                 false
             }
-            Block::Stored { hash, .. } => {
-                nth * BLOCK + content.len() <= had && blake3::hash(content).as_bytes()[..16] == *hash
-            }
+            Block::Stored { hash, .. } => nth * BLOCK + content.len() <= had && chunk::hash(content) == *hash,
         });
         let there = there.collect();
         Self { content, there }
@@ -516,7 +515,7 @@ impl Filling {
             decoded.map_err(|cause| corrupt(object, format!("a frame at byte {} isn't sound: {cause}", frame.at)))?;
             for goes in all {
                 let content = raw.get(goes.at..goes.at.saturating_add(goes.bytes));
-                let content = content.filter(|content| blake3::hash(content).as_bytes()[..16] == goes.hash);
+                let content = content.filter(|content| chunk::hash(content) == goes.hash);
                 let to = states.get_mut(goes.window);
                 let to = to.and_then(|state| state.content.get_mut(goes.to..goes.to + goes.bytes));
                 let (Some(content), Some(to)) = (content, to) else {
@@ -658,11 +657,7 @@ mod tests {
     #[test]
     fn only_what_differs_is_written() {
         let block = |byte: u8, bytes: usize| vec![byte; bytes];
-        let stored = |content: &[u8]| {
-            let mut hash = [0; 16];
-            hash.copy_from_slice(&blake3::hash(content).as_bytes()[..16]);
-            Block::Stored { hash, frame: 0, at: 0 }
-        };
+        let stored = |content: &[u8]| Block::Stored { hash: chunk::hash(content), frame: 0, at: 0 };
         let mut extent = extent("a", Entry::File, 4);
         extent.length = (3 * BLOCK + 100) as u64;
         extent.blocks = vec![stored(&block(1, BLOCK)), Block::Zero, stored(&block(3, BLOCK)), stored(&block(4, 100))];

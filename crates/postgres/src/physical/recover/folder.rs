@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use seawall_host::{PrivateFolder, User, folder_of};
 
 use super::super::base::Tablespace;
-use super::over::{self, Kept};
+use super::over::{self, Kept, link};
 use crate::Error;
 
 /// What the temporary folders are called, in front of letters and digits.
@@ -53,7 +53,7 @@ fn in_use(path: &Path, cause: &str, next: &str) -> Error {
     }
 }
 
-fn failed(path: &Path, error: &io::Error) -> Error {
+pub(super) fn failed(path: &Path, error: &io::Error) -> Error {
     Error::Io { path: path.display().to_string(), cause: error.to_string() }
 }
 
@@ -153,7 +153,7 @@ impl Folders {
         Ok(Self { data, tablespaces, owner, lock: None })
     }
 
-    /// Takes the folders that are there, and makes those that aren't. From here on no server starts there until
+    /// Takes the folders that exist, and makes the missing ones. From here on no server starts there until
     /// [`Folders::finish`], and what the base doesn't have is gone. Blocks.
     pub(super) fn over(output: &Path, tablespaces: &[(u32, PathBuf)], system: u64, kept: &Kept) -> Result<Self, Error> {
         let place = |to: &Path| {
@@ -321,11 +321,6 @@ impl Folders {
         drop(self.lock);
         Ok(())
     }
-}
-
-/// Where the data directory has the link to a tablespace.
-fn link(oid: u32) -> String {
-    format!("pg_tblspc/{oid}")
 }
 
 /// Has the disk keep everything below a folder.

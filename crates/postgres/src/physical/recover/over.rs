@@ -12,17 +12,17 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::super::base::chunk;
 use super::super::base::control::Control;
-use super::super::base::index::Entry;
+use super::super::base::index::{Entry, Hash};
+use super::super::base::list::CONTROL;
+use super::folder::failed;
 use crate::Error;
 
 /// The mark of an unfinished restore, in the data directory.
 pub(crate) const MARK: &str = "seawall.unfinished";
 
-/// What a server needs to start, below the data directory.
-pub(super) const CONTROL: &str = "global/pg_control";
-
-/// What it is called until all is there.
+/// What [`CONTROL`], without which no server starts, is called until all is there.
 pub(super) const CONTROL_LATER: &str = "global/pg_control.unfinished";
 
 /// The lock file of a server: PostgreSQL doesn't start where one names a process that runs.
@@ -82,10 +82,6 @@ fn judge(found: &Found, system: u64) -> Result<(), Refused> {
     }
 }
 
-fn failed(path: &Path, error: &io::Error) -> Error {
-    Error::Io { path: path.display().to_string(), cause: error.to_string() }
-}
-
 fn told(path: &Path, code: &'static str, cause: String, next: String) -> Error {
     Error::Refused { code, object: path.display().to_string(), cause, next }
 }
@@ -105,7 +101,7 @@ pub(super) fn check(
     check_data(path, system)?;
     let marked = marked(path);
     for (oid, to) in places {
-        let is_link = std::fs::read_link(path.join(format!("pg_tblspc/{oid}"))).is_ok_and(|its| its == *to);
+        let is_link = std::fs::read_link(path.join(link(*oid))).is_ok_and(|its| its == *to);
         let is_named = mappings.iter().any(|(_, new)| new == to);
         if (is_link && is_named) || marked.contains(&(*oid, to.clone())) {
             continue;
@@ -279,23 +275,22 @@ fn is_postgres(program: &Path) -> bool {
 
 /// The paths of a base, as hashes: a cluster may have a million files.
 #[derive(Debug, Default)]
-pub(super) struct Kept(HashSet<([u8; 16], bool)>);
+pub(super) struct Kept(HashSet<(Hash, bool)>);
 
 impl Kept {
-    fn key(path: &str, is_folder: bool) -> ([u8; 16], bool) {
-        let mut short = [0; 16];
-        short.copy_from_slice(&blake3::hash(path.as_bytes()).as_bytes()[..16]);
-        (short, is_folder)
-    }
-
     /// Adds a path.
     pub(super) fn add(&mut self, path: &str, entry: Entry) {
-        self.0.insert(Self::key(path, entry == Entry::Folder));
+        self.0.insert((chunk::hash(path.as_bytes()), entry == Entry::Folder));
     }
 
     fn has(&self, path: &str, is_folder: bool) -> bool {
-        self.0.contains(&Self::key(path, is_folder))
+        self.0.contains(&(chunk::hash(path.as_bytes()), is_folder))
     }
+}
+
+/// Where the data directory has the link to a tablespace.
+pub(super) fn link(oid: u32) -> String {
+    format!("pg_tblspc/{oid}")
 }
 
 /// Where a path is while the folder isn't whole.
