@@ -329,6 +329,56 @@ fn a_pushed_log_and_bases_by_schedule_recover_too() {
 }
 
 #[test]
+fn commits_that_wait_too_long_are_told_and_go_on_by_the_statement_that_is_told() {
+    let settings = "max_slot_wal_keep_size = '1GB'\nsynchronous_standby_names = 'seawall'\n";
+    let more = "    continuous: { base: \"0 2 * * SUN\", synchronous: true, commit-wait: 2s }\n";
+    let server = Site::server(18, "max_slot_wal_keep_size = '1GB'\n");
+    std::fs::OpenOptions::new()
+        .append(true)
+        .open(server.data().join("postgresql.auto.conf"))
+        .and_then(|mut file| std::io::Write::write_all(&mut file, settings.as_bytes()))
+        .expect("settings");
+    let mut site = Site::of(server, more);
+    let mut process = site.protect();
+    site.server.sql("postgres", "SELECT pg_reload_conf()");
+    let waits = "SELECT sync_state FROM pg_stat_replication WHERE application_name = 'seawall'";
+    wait::until("commits to wait", LATE, || (site.server.sql("postgres", waits) == "sync").then_some(()));
+    site.until_protected();
+    site.commit(3);
+    // The vault's disk is gone: a commit waits.
+    let aside = site.vault.with_extension("aside");
+    std::fs::rename(&site.vault, &aside).expect("moved");
+    std::fs::write(&site.vault, "no folder").expect("written");
+    let mut psql = site.server.tool("psql");
+    psql.args(["-XqAt", "-d", "postgres", "-c", "INSERT INTO t VALUES (1001, 1, 'waits')"]);
+    let mut waiting = psql.spawn().expect("psql runs");
+    let told = || site.status().filter(|status| status["error"]["code"] == "postgres.commits-wait");
+    let status = wait::until("the wait to be told", LATE, told);
+    let alarms = status["alarms"].as_array().expect("alarms");
+    assert!(alarms.iter().any(|alarm| alarm["code"] == "alarm.commits-wait"), "{status}");
+    assert!(waiting.try_wait().expect("a child").is_none(), "it waits");
+    // The statement that is told, as it stands there.
+    let next = status["error"]["next"].as_str().expect("a next step");
+    let statements = next.split_once("as a superuser: ").expect("statements").1;
+    for statement in statements.split(';') {
+        site.server.sql("postgres", statement);
+    }
+    assert!(waiting.wait().expect("a child").success());
+    std::fs::remove_file(&site.vault).expect("removed");
+    std::fs::rename(&aside, &site.vault).expect("moved back");
+    let status = wait::until("the protection to go on", LATE, || {
+        let status = site.status().filter(|status| status["phase"] == "protecting" && status["lag_ms"] == 0)?;
+        // The process has heard of the setting, and says that commits don't wait any more.
+        (status["error"]["code"] == "postgres.not-synchronous").then_some(status)
+    });
+    assert!(!status["alarms"].to_string().contains("alarm.commits-wait"), "{status}");
+    let sums = site.sums();
+    process.kill_9();
+    site.server.kill();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
 fn commits_wait_for_the_vault_where_they_are_to() {
     let settings = "max_slot_wal_keep_size = '1GB'\n";
     let more = "    continuous: { base: \"0 2 * * SUN\", synchronous: true }\n";

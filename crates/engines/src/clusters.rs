@@ -87,6 +87,12 @@ pub(crate) fn read(
     if let Some(At { line, value }) = continuous.flag("synchronous")? {
         (options.synchronous, own) = (value, Some(("synchronous", line)));
     }
+    if let Some(At { line, value }) = continuous.positive_duration("commit-wait")? {
+        if !options.synchronous {
+            return contradiction(line, "commit-wait: commits wait for the vault only with `synchronous: true`");
+        }
+        options.commit_wait = value;
+    }
     continuous.finish()?;
     let receives = receives.is_none_or(|at| at.value);
     if let Some((key, line)) = own.filter(|_| !receives) {

@@ -30,6 +30,9 @@ const CHAIN: &str = "archive.alarm";
 /// The error of a server that keeps its log for us without a bound.
 const UNBOUNDED: &str = "postgres.slot-unbounded";
 
+/// The error of a server whose commits wait for the vault.
+const HOLDS: &str = "postgres.commits-wait";
+
 /// The error of a process that waits for another process's lease.
 const TURN: &str = "agent.lease-held";
 
@@ -56,6 +59,11 @@ pub(crate) fn breaks_chain(error: &LastError) -> bool {
 /// Whether a server's disk may be filled by the log that it keeps.
 pub(crate) fn fills_servers_disk(error: &LastError) -> bool {
     error.code == UNBOUNDED
+}
+
+/// Whether the database's own commits wait, and with them the application.
+pub(crate) fn holds_commits(error: &LastError) -> bool {
+    error.code == HOLDS
 }
 
 /// Whether another process protects the database in its turn.
@@ -93,7 +101,7 @@ mod tests {
     #[test]
     fn every_code_is_one_of_an_engine() {
         let documented = include_str!("../../../docs/errors.md");
-        for code in UNSAFE.iter().chain(&FULL).chain(&[CLOCK, CHAIN, TURN, UNBOUNDED]) {
+        for code in UNSAFE.iter().chain(&FULL).chain(&[CLOCK, CHAIN, HOLDS, TURN, UNBOUNDED]) {
             assert!(documented.contains(&format!("`{code}`")), "{code}");
         }
     }

@@ -7,10 +7,11 @@ use seawall_config::{Fields, Location};
 use seawall_core::{Severity, parse_duration};
 
 /// Every alarm, with its key in a configuration.
-pub const CODES: [&str; 20] = [
+pub const CODES: [&str; 21] = [
     "alarm.backup-overdue",
     "alarm.chain",
     "alarm.clock",
+    "alarm.commits-wait",
     "alarm.credentials",
     "alarm.disk",
     "alarm.error",

@@ -95,9 +95,18 @@ fn of(error: &LastError, code: &str, severity: Severity, what: &str) -> Alarm {
     alarm(code, severity, format!("{what}: {} ({})", error.message, error.code), error.next.clone(), error.at)
 }
 
+/// The alarm of a server whose commits wait for the vault, and what it says.
+const COMMITS_WAIT: &str = "alarm.commits-wait";
+const HELD: &str = "the application waits: the server's commits wait for the vault";
+
 /// What the phase alone says.
 fn of_phase(facts: &Facts<'_>) -> Option<Alarm> {
     let Status { phase, error, at, .. } = facts.status;
+    if matches!(phase, Phase::Failing | Phase::Starting)
+        && let Some(error) = error.as_ref().filter(|error| trouble::holds_commits(error))
+    {
+        return Some(of(error, COMMITS_WAIT, Severity::Critical, HELD));
+    }
     let told = |code, what: &str| match error {
         Some(error) => of(error, code, Severity::Critical, what),
         None => alarm(code, Severity::Critical, what, SEE_STATUS, *at),
@@ -156,6 +165,9 @@ fn of_error(status: &Status) -> Option<Alarm> {
     }
     if !goes_on {
         return None;
+    }
+    if trouble::holds_commits(error) {
+        return Some(of(error, COMMITS_WAIT, Severity::Critical, HELD));
     }
     if trouble::fills_servers_disk(error) {
         let what = "the server's disk could fill while the vault is away";

@@ -92,6 +92,16 @@ fn what_each_status_means() {
             &plain,
             Some(("alarm.slot-unbounded", Warning)),
         ),
+        (
+            Status { error: error("postgres.commits-wait", 1), ..at(Base) },
+            &plain,
+            Some(("alarm.commits-wait", Critical)),
+        ),
+        (
+            Status { error: error("postgres.commits-wait", 1), ..at(Failing) },
+            &plain,
+            Some(("alarm.commits-wait", Critical)),
+        ),
         (Status { error: error("sqlite.disk-full", 1), ..at(Protecting) }, &plain, Some(("alarm.disk", Critical))),
         (Status { error: error("sqlite.clock", 1), ..at(Protecting) }, &plain, Some(("alarm.clock", Warning))),
         (Status { upkeep: error("vault.denied", 2), ..at(Protecting) }, &plain, None),

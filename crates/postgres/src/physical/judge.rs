@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seawall_archive::log::{self, Lsn};
 use seawall_archive::{Schedule, SetId};
-use seawall_core::{LastError, Moment, Phase, Point};
+use seawall_core::{Failure, Kind, LastError, Moment, Phase, Point};
 
 use super::history::Newest;
 use super::receive::{Seams, Standing};
@@ -127,18 +127,38 @@ pub(super) fn judge(state: &State, standing: Option<&Standing>, now: Moment) -> 
     };
     let pushed = || (lag(newest.map(|newest| newest.point.moment), state.unpushed == 0), state.unpushed);
     let (lag_ms, lag_bytes) = standing.map_or_else(pushed, behind);
+    let holds = standing.filter(|_| state.runs).and_then(|standing| holds(standing, log.as_ref(), now));
     Judged {
         phase,
         protected,
         lag_ms,
         lag_bytes,
-        error: log
+        error: holds
+            .or(log)
             .or_else(|| state.base.clone())
             .or_else(|| state.look.clone())
             .or_else(|| state.upkeep.clone())
             .or_else(|| alone.clone())
             .or(warning),
     }
+}
+
+/// What it means that commits of the server wait for the vault longer than they may. `log` says why the log isn't received.
+fn holds(standing: &Standing, log: Option<&LastError>, now: Moment) -> Option<LastError> {
+    let holds = standing.holds.as_ref()?;
+    let since = standing.waits_since.filter(|since| now.since(*since) > holds.within)?;
+    let why = match (log, standing.streaming) {
+        (Some(error), false) => format!("the log isn't received: {} ({})", error.message, error.code),
+        (_, false) => "the log isn't received yet".to_owned(),
+        (_, true) => {
+            format!("the vault has the log up to {}, and the server is at {}", standing.durable, standing.server)
+        }
+    };
+    let cause = format!("each commit waits for the vault, as synchronous_standby_names asks, since {since}; {why}");
+    let next = "bring the vault back (`seawall vault probe`); or let commits go on that are in the server alone, as a superuser: ALTER SYSTEM SET \
+                synchronous_standby_names = ''; SELECT pg_catalog.pg_reload_conf()";
+    let failure = Failure::new(Kind::Unavailable, "postgres.commits-wait", holds.server.clone(), cause, next);
+    Some(LastError::new(&failure, since))
 }
 
 /// Whether a base leads to the end of the log: no hole is behind it, and the receiver follows no timeline that left before it ended.
@@ -214,8 +234,8 @@ pub(super) fn unpushed(flushed: Lsn, reached: Lsn, size: log::SegmentSize) -> u6
 #[cfg(test)]
 mod tests {
     use seawall_archive::log::{SegmentSize, TimelineId};
-    use seawall_core::{Failure, Kind};
 
+    use super::super::receive::Holds;
     use super::*;
 
     const NOW: i64 = 1_000_000;
@@ -468,6 +488,34 @@ mod tests {
         ] {
             assert_eq!(verdict(&looked), expected, "{looked:?}");
         }
+    }
+
+    #[test]
+    fn commits_that_wait_too_long_are_told_with_the_reason() {
+        let within = Duration::from_secs(30);
+        let waits = |seconds: i64| Some(at(NOW - seconds * 1000));
+        let holds = Some(Holds { server: "s".into(), within });
+        for (what, holds, waits_since, streaming, failure, expected) in [
+            ("in step", holds.clone(), None, true, None, None),
+            ("for a short while", holds.clone(), waits(30), true, None, None),
+            ("too long", holds.clone(), waits(31), true, None, Some("the vault has the log up to 0/90")),
+            ("the vault is away", holds.clone(), waits(31), false, Some(failed("vault.away")), Some("(vault.away)")),
+            ("nothing streamed yet", holds, waits(31), false, None, Some("the log isn't received yet")),
+            ("they don't wait", None, waits(31), false, Some(failed("vault.away")), None),
+        ] {
+            let standing = Standing { holds, waits_since, streaming, failure, ..standing() };
+            let error = judge(&state(), Some(&standing), at(NOW)).error;
+            let told = error.filter(|error| error.code == "postgres.commits-wait");
+            assert_eq!(told.is_some(), expected.is_some(), "{what}");
+            if let (Some(told), Some(expected)) = (told, expected) {
+                assert!(told.message.contains(expected) && told.next.contains("ALTER SYSTEM"), "{what}: {told:?}");
+                assert_eq!(Some(told.at), waits_since, "{what}");
+            }
+        }
+        let stopped = State { runs: false, ..state() };
+        let standing =
+            Standing { holds: Some(Holds { server: "s".into(), within }), waits_since: waits(90), ..standing() };
+        assert_eq!(judge(&stopped, Some(&standing), at(NOW)).error, None, "it doesn't run");
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl Marks {
         self.marks.push_back((server, now));
     }
 
+    /// Since when the vault lacks something of what the server had, as far as [`Marks::passed`] knows.
+    pub(super) fn waits_since(&self) -> Option<Moment> {
+        self.marks.front().map(|(_, at)| *at)
+    }
+
     /// The moment until which everything is in the vault, which has the log up to `durable`; `None` if nothing new is known.
     pub(super) fn passed(&mut self, durable: Lsn, now: Moment) -> Option<Moment> {
         if durable >= self.server && self.server > Lsn::default() {
@@ -60,6 +65,10 @@ impl Marks {
         while let Some((_, at)) = self.marks.front().filter(|(lsn, _)| *lsn <= durable) {
             passed = Some(*at);
             self.marks.pop_front();
+        }
+        if self.marks.is_empty() && durable < self.server {
+            // What came shortly after the last mark has none of its own, and waits.
+            self.marks.push_back((self.server, now));
         }
         passed
     }
@@ -90,6 +99,26 @@ mod tests {
             (300, 9000, Some(9000)),
         ] {
             assert_eq!(marks.passed(Lsn::new(durable), at(now)), expected.map(at), "{durable}");
+        }
+    }
+
+    #[test]
+    fn since_when_something_waits() {
+        let mut marks = Marks::default();
+        for (server, durable, ms, expected) in [
+            (0, 0, 500, None),
+            (100, 0, 1000, Some(1000)),
+            // Too short after the last one for a mark of its own.
+            (150, 0, 1010, Some(1000)),
+            (150, 100, 1200, Some(1200)),
+            (300, 100, 1300, Some(1200)),
+            (300, 150, 1400, Some(1300)),
+            (300, 300, 1500, None),
+            (310, 300, 9000, Some(9000)),
+        ] {
+            marks.add(Lsn::new(server), at(ms));
+            marks.passed(Lsn::new(durable), at(ms));
+            assert_eq!(marks.waits_since(), expected.map(at), "{server} {durable} {ms}");
         }
     }
 

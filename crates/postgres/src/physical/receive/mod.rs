@@ -23,5 +23,5 @@ pub use fetch::{Request, fetch, hand_over};
 pub use page::{SegmentHeader, system_of};
 pub use push::{Pushed, push};
 pub(super) use receiver::settings;
-pub use receiver::{ReceiveOptions, Receiver, Seams, Standing};
+pub use receiver::{Holds, ReceiveOptions, Receiver, Seams, Standing};
 pub use spool::{Order, Spool};

@@ -47,12 +47,15 @@ pub struct ReceiveOptions {
     pub timeline: Option<TimelineId>,
     /// Whether the server's commits are to wait for the vault. Then each range is stored at once.
     pub synchronous: bool,
+    /// How long commits may wait before that is told.
+    pub commit_wait: Duration,
 }
 
 impl Default for ReceiveOptions {
     fn default() -> Self {
         let interval = Duration::from_secs(1);
-        Self { slot: "seawall".to_owned(), interval, timeline: None, synchronous: false }
+        let commit_wait = Duration::from_secs(30);
+        Self { slot: "seawall".to_owned(), interval, timeline: None, synchronous: false, commit_wait }
     }
 }
 
@@ -79,6 +82,19 @@ pub struct Standing {
     pub warning: Option<Failure>,
     /// Where the log may not go on from what was there before.
     pub seams: Seams,
+    /// Since when the vault lacks something that the server has sent; while nothing streams, since when that is so at the latest.
+    pub waits_since: Option<Moment>,
+    /// The server whose commits wait for this receiver, as far as that is known; `None` where they don't.
+    pub holds: Option<Holds>,
+}
+
+/// A server whose commits wait for the vault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holds {
+    /// Its name, for messages.
+    pub server: String,
+    /// How long a commit may wait before that is told.
+    pub within: Duration,
 }
 
 /// Where the log may not go on from what was there before. After each of these, the newest base may not lead to the log's end.
@@ -155,7 +171,10 @@ impl Memory {
 impl Receiver {
     /// A receiver of the log of `target` into `vault`.
     pub fn new(target: Target, vault: Vault, options: ReceiveOptions, clock: Arc<dyn Clock>) -> Self {
-        Self { target, vault, options, clock, standing: watch::Sender::new(Standing::default()) }
+        // The server's setting says otherwise, once it is known.
+        let holds = options.synchronous.then(|| Holds { server: target.to_string(), within: options.commit_wait });
+        let standing = Standing { holds, ..Standing::default() };
+        Self { target, vault, options, clock, standing: watch::Sender::new(standing) }
     }
 
     /// Tells how it stands, from now on.
@@ -170,6 +189,7 @@ impl Receiver {
     /// When trying again can't help: another cluster's vault, other content in the vault, wrong settings or rights.
     pub async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
         let (mut backoff, mut patient, mut memory) = (BACKOFF, PATIENT, Memory::default());
+        self.waits();
         loop {
             let ended = tokio::select! {
                 biased;
@@ -182,6 +202,7 @@ impl Receiver {
             let vanished = matches!(error, Error::Log(LogError::Vanished { .. }));
             let learnt = memory.learn(error.sqlstate());
             let failure = Failure::from(error);
+            self.waits();
             if !(failure.kind.may_pass() || busy || learnt) {
                 self.standing.send_modify(|standing| standing.streaming = false);
                 return Err(failure);
@@ -204,6 +225,14 @@ impl Receiver {
                 () = tokio::time::sleep(wait) => {}
             }
         }
+    }
+
+    /// Nothing streams from now on: what is committed waits.
+    fn waits(&self) {
+        let now = self.clock.now();
+        self.standing.send_modify(|standing| {
+            standing.waits_since.get_or_insert(now);
+        });
     }
 
     async fn session(&self, shutdown: &Shutdown, memory: &mut Memory) -> Result<(), Error> {
@@ -247,6 +276,9 @@ impl Receiver {
     async fn prepare(&self, connection: &mut Connection, memory: &mut Memory) -> Result<(Log, Start, History), Error> {
         let identity = self.bounded(connection.identify()).await?;
         let server = Cluster { system: identity.system, segment_size: self.bounded(connection.segment_size()).await? };
+        // Before the vault is asked: while it is away, it must be known whether commits wait for it.
+        let warning = self.bounded(self.warning(connection)).await?;
+        self.standing.send_modify(|standing| standing.warning = warning);
         let log = Log::claim(&self.vault, server).await?;
         let contents = log.contents().await?;
         // A demoted server's histories must not be looked for first: it may have none.
@@ -370,6 +402,9 @@ impl Receiver {
         if let Some(failure) = &warning {
             tracing::warn!(code = failure.code, next = failure.next, "{failure}");
         }
+        let is_waited_for = self.options.synchronous && waits_for.as_deref().is_some_and(names_us);
+        let holds = is_waited_for.then(|| Holds { server: self.server(), within: self.options.commit_wait });
+        self.standing.send_modify(|standing| standing.holds = holds);
         Ok(warning)
     }
 
@@ -410,6 +445,11 @@ impl Receiver {
 /// The name by which a server knows this receiver in `synchronous_standby_names`.
 const NAME: &str = "seawall";
 
+/// Whether commits of a server wait for this receiver whose `synchronous_standby_names` this is.
+fn names_us(list: &str) -> bool {
+    list.split([',', '(', ')', ' ', '"']).any(|word| word == NAME || word == "*")
+}
+
 /// What is wrong with a server's settings. `kept` is its `max_slot_wal_keep_size`, and `waits_for` its
 /// `synchronous_standby_names`; `None` where it has no such setting. Pure.
 pub(in crate::physical) fn settings(
@@ -419,8 +459,7 @@ pub(in crate::physical) fn settings(
     server: &str,
 ) -> Option<Failure> {
     let told = |code, cause: &str, next: &str| Some(Failure::new(Kind::Refused, code, server, cause, next));
-    let names = |list: &str| list.split([',', '(', ')', ' ', '"']).any(|word| word == NAME || word == "*");
-    if synchronous && !waits_for.is_some_and(names) {
+    if synchronous && !waits_for.is_some_and(names_us) {
         let cause = "its commits don't wait for the vault: synchronous_standby_names doesn't name seawall";
         let next = "as a superuser: ALTER SYSTEM SET synchronous_standby_names = 'seawall'; SELECT pg_catalog.pg_reload_conf(); or set \
                     `synchronous: false`";

@@ -309,6 +309,7 @@ impl<'a> Stream<'a> {
         // Of what the server did since its last message, nothing is known.
         self.marks.add(server, self.heard_at);
         let durable_at = self.marks.passed(self.durable, self.heard_at).filter(|_| !self.is_old);
+        let waits_since = self.marks.waits_since();
         self.receiver.standing.send_modify(|standing| {
             standing.sessions += u64::from(!standing.streaming);
             standing.streaming = true;
@@ -317,6 +318,7 @@ impl<'a> Stream<'a> {
             standing.durable = self.durable;
             standing.server = standing.server.max(server);
             standing.durable_at = durable_at.or(standing.durable_at);
+            standing.waits_since = waits_since;
         });
     }
 
