@@ -274,6 +274,150 @@ fn behind_a_failover_to_a_server_that_lacks_the_end_of_the_newest_base_one_is_ma
     assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
 }
 
+/// The records of log that no slot kept.
+fn unguarded(site: &Site) -> Vec<String> {
+    crate::wal_receive::objects(&site.vault, ".unguarded")
+}
+
+#[test]
+fn a_slot_that_was_dropped_needs_no_base_where_the_log_goes_on() {
+    for major in VERSIONS {
+        let settings = "max_slot_wal_keep_size = '1GB'\nwal_keep_size = '1GB'\n";
+        let mut site = Site::start(major, settings, CONTINUOUS);
+        let mut process = site.protect();
+        site.until_protected();
+        site.commit(3);
+        process.stop().ok();
+        site.server.sql("postgres", "SELECT pg_drop_replication_slot('seawall')");
+        for _ in 0..3 {
+            site.commit(3);
+            site.server.sql("postgres", "SELECT pg_switch_wal()");
+        }
+        let mut process = site.protect();
+        wait::until("the log to be read", LATE, || process.stderr().contains("no base is needed").then_some(()));
+        site.until_protected();
+        site.commit(2);
+        site.seawall(&["sync", "shop", "--wait"]).ok();
+        assert_eq!((site.bases(), unguarded(&site)), (1, Vec::new()), "{major}");
+        let sums = site.sums();
+        process.kill_9();
+        site.server.kill();
+        assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums, "{major}");
+    }
+}
+
+#[test]
+fn a_server_that_ran_with_the_minimal_level_gets_a_base_also_over_a_restart() {
+    let settings = "max_slot_wal_keep_size = '1GB'\nwal_keep_size = '1GB'\n";
+    let mut site = Site::start(18, settings, CONTINUOUS);
+    let mut process = site.protect();
+    site.until_protected();
+    site.commit(3);
+    process.stop().ok();
+    site.server.sql("postgres", "SELECT pg_drop_replication_slot('seawall')");
+    let level = |site: &mut Site, level: &str, senders: &str| {
+        site.server.sql("postgres", &format!("ALTER SYSTEM SET wal_level = '{level}'"));
+        site.server.sql("postgres", &format!("ALTER SYSTEM SET max_wal_senders = {senders}"));
+        site.server.stop();
+        site.server.start_again();
+    };
+    level(&mut site, "minimal", "0");
+    site.commit(2);
+    level(&mut site, "replica", "4");
+    site.commit(2);
+    // No base can be made, and the process is killed before one is.
+    let functions = FUNCTIONS.join(", ");
+    site.server.sql("postgres", &format!("REVOKE EXECUTE ON FUNCTION {functions} FROM seawall"));
+    let mut process = site.protect();
+    let read = || process.stderr().contains("ran with wal_level=minimal").then_some(());
+    wait::until("the log to be read", LATE, read);
+    wait::until("the status", LATE, || site.status().filter(|status| status["phase"] != "protecting"));
+    process.kill_9();
+    site.server.sql("postgres", &format!("GRANT EXECUTE ON FUNCTION {functions} TO seawall"));
+    assert_eq!((site.bases(), unguarded(&site).len()), (1, 1));
+    let mut process = site.protect();
+    wait::until("a base behind it", LATE, || (site.bases() == 2).then_some(()));
+    site.until_protected();
+    site.commit(2);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    let sums = site.sums();
+    process.stop().ok();
+    // The base leads to the end, and a start makes no other one.
+    let mut process = site.protect();
+    site.until_protected();
+    process.stop().ok();
+    assert_eq!(site.bases(), 2);
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_failover_to_a_server_without_the_slot_needs_no_base() {
+    let settings = "max_slot_wal_keep_size = '1GB'\nwal_keep_size = '1GB'\n";
+    let mut site = Site::start(18, settings, CONTINUOUS);
+    let standby = Server::standby_of(&site.server);
+    let mut process = site.protect();
+    site.until_protected();
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    process.stop().ok();
+    let end = site.server.sql("postgres", "SELECT pg_current_wal_lsn()");
+    let there = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
+    wait::until("the standby's log", LATE, || (standby.sql("postgres", &there) == "t").then_some(()));
+    site.server.kill();
+    let text = std::fs::read_to_string(&site.config).expect("a configuration");
+    let url = |server: &Server| server.url_as("seawall", "postgres");
+    std::fs::write(&site.config, text.replace(&url(&site.server), &url(&standby))).expect("written");
+    // The vault is in the old server's folder.
+    let _old = std::mem::replace(&mut site.server, standby);
+    site.server.sql("postgres", "SELECT pg_promote()");
+    site.commit(3);
+    let mut process = site.protect();
+    site.until_protected();
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    assert_eq!(site.bases(), 1);
+    let sums = site.sums();
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_standby_whose_log_is_shipped_is_not_alone() {
+    let program = seawall_tests::seawall().canonicalize().expect("a program");
+    let mut shipped = PathBuf::new();
+    let archiving = |folder: &Path| {
+        shipped = folder.join("shipped");
+        let push = format!("{} wal push %p --vault {}", program.display(), shipped.display());
+        format!("wal_level = replica\narchive_mode = on\narchive_command = '{push}'\nmax_wal_senders = 4\n")
+    };
+    let primary = Server::start_on(18, 5432, archiving).expect("the server gets ready");
+    primary.sql("postgres", "CREATE TABLE t (tx int, n int, filler text); CREATE ROLE seawall LOGIN REPLICATION");
+    primary.sql("postgres", &format!("GRANT EXECUTE ON FUNCTION {} TO seawall", FUNCTIONS.join(", ")));
+    let base = primary.base();
+    let mut done = 0;
+    wal::commit(&primary, &mut done, 1);
+    let name = primary.sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())");
+    wal::until_archived(&primary, &name);
+    let restore = format!("restore_command = '{} wal fetch %f %p --vault {}'\n", program.display(), shipped.display());
+    let standby = Server::recover(&base, "standby.signal", &format!("{restore}max_slot_wal_keep_size = '1GB'\n"));
+    let mut site = Site::of(standby.expect("it starts"), CONTINUOUS);
+    site.transactions = done;
+    let mut process = site.protect();
+    wal::commit(&primary, &mut site.transactions, 3);
+    let name = primary.sql("postgres", "SELECT pg_walfile_name(pg_switch_wal())");
+    wal::until_archived(&primary, &name);
+    let sums = primary.sql("postgres", SUMS);
+    wait::until("the standby's rows", LATE, || (site.server.sql("postgres", SUMS) == sums).then_some(()));
+    site.until_protected();
+    let end = site.server.sql("postgres", "SELECT pg_last_wal_replay_lsn()");
+    let there = format!("SELECT flush_lsn >= '{end}' FROM pg_stat_replication WHERE application_name = 'seawall'");
+    wait::until("the log", LATE, || (site.server.sql("postgres", &there) == "t").then_some(()));
+    let status = site.until_protected();
+    assert!(status["error"].is_null(), "{status}");
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
 #[test]
 fn a_standby_that_lost_its_primary_is_not_in_step() {
     let mut primary = Site::server(18, "max_slot_wal_keep_size = '1GB'\n");

@@ -136,7 +136,9 @@ impl Held {
                 self.trimmed = self.trimmed.max(Some(end));
                 None
             }
-            LogObject::File(LogFile::Partial(_) | LogFile::Backup(..)) | LogObject::Hole { .. } => None,
+            LogObject::File(LogFile::Partial(_) | LogFile::Backup(..))
+            | LogObject::Hole { .. }
+            | LogObject::Unguarded { .. } => None,
         };
         let Some((start, Some(end))) = span else { return };
         match self.spans.last_mut() {

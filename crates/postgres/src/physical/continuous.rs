@@ -4,6 +4,7 @@
 //! The log comes first: a base is made when the stream runs, so that nothing of what the base needs is missing. After a hole in
 //! the log a base is made at once, because no earlier one restores what is behind the hole.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,15 +18,16 @@ use seawall_core::{
 };
 use seawall_vault::Vault;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::base::{self, Made};
-use super::history::{self, Newest};
+use super::history::{self, Brief, Found, Newest};
 use super::judge::{self, Judged, Looked, State, Verdict, judge};
 use super::kept::{Kept, may_not_delete};
 use super::plan::{LONGEST_SLEEP, Plan, SOON};
 use super::prove::ClusterProver;
 use super::receive::{Receiver, Seams, Standing};
+use super::unguarded::{self, Crossing, Part};
 use crate::client::Target;
 use crate::{Limits, NAMES, World};
 
@@ -59,7 +61,10 @@ pub trait ClusterSource: Send + Sync {
 pub struct Heard {
     /// Whether it receives its log.
     pub receives: bool,
-    /// How long ago a message came; `None` if none did, or the role may not see that.
+    /// Whether it has a command that restores its log.
+    pub ships: bool,
+    /// How long ago a message came, or the last transaction was committed that it replayed where a command restores its log; `None` if
+    /// none did, or the role may not see that.
     pub age: Option<Duration>,
 }
 
@@ -97,7 +102,8 @@ impl ClusterSource for Server {
         let row = connection.one(HEARD).await?;
         let heard = (row.text(0) == "t").then(|| Heard {
             receives: row.text(1) == "t",
-            age: row.optional(2).and_then(|text| text.parse::<i64>().ok()).map(|age| {
+            ships: row.text(2) == "t",
+            age: row.optional(3).and_then(|text| text.parse::<i64>().ok()).map(|age| {
                 // The clock of the primary's message may be ahead.
                 Duration::from_millis(u64::try_from(age).unwrap_or(0))
             }),
@@ -107,11 +113,14 @@ impl ClusterSource for Server {
     }
 }
 
-/// Whether a server is a standby, whether it receives log, and how many milliseconds ago it heard of its primary.
-const HEARD: &str = "SELECT pg_catalog.pg_is_in_recovery(), r.pid IS NOT NULL, \
-    pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - r.last_msg_receipt_time) * 1000)\
+/// Whether a server is a standby, whether it receives log, whether a command restores it, and how many milliseconds ago it heard of its primary. A standby whose log is
+/// shipped to it hears of transactions alone.
+const HEARD: &str = "SELECT pg_catalog.pg_is_in_recovery(), r.pid IS NOT NULL, s.ships, \
+    pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - CASE WHEN r.pid IS NOT NULL \
+    THEN r.last_msg_receipt_time WHEN s.ships THEN pg_catalog.pg_last_xact_replay_timestamp() END) * 1000)\
     ::pg_catalog.int8::pg_catalog.text \
-    FROM (SELECT 1) AS one LEFT JOIN pg_catalog.pg_stat_wal_receiver AS r ON true";
+    FROM (SELECT pg_catalog.current_setting('restore_command') OPERATOR(pg_catalog.<>) '' AS ships) AS s \
+    LEFT JOIN pg_catalog.pg_stat_wal_receiver AS r ON true";
 
 /// How far a server's log is durable there; a standby has what it received or replayed.
 const FLUSHED: &str = "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() \
@@ -258,6 +267,17 @@ impl Continuous {
     /// Does what is due: a look at the vault before a base, and a base before retention.
     async fn step(&self, plan: &mut Plan) {
         self.notice(plan);
+        if plan.next_look() <= Instant::now() {
+            self.see(plan).await;
+        } else if plan.until_base(&self.schedule, self.clock.now()).is_zero() {
+            self.round(plan).await;
+        } else if plan.upkeep_at.is_some_and(|upkeep| upkeep <= self.clock.now()) {
+            plan.upkeep_at = self.clean().await;
+        }
+    }
+
+    /// Asks the server, or looks at the vault, if that is due.
+    async fn see(&self, plan: &mut Plan) {
         if plan.ask_at.is_some_and(|at| at <= Instant::now()) {
             self.ask(plan).await;
         } else if plan.look_at <= Instant::now() {
@@ -265,10 +285,14 @@ impl Continuous {
                 true => plan.look_at = Instant::now() + LONGEST_SLEEP,
                 false => self.look(plan).await,
             }
-        } else if plan.until_base(&self.schedule, self.clock.now()).is_zero() {
-            self.round(plan).await;
-        } else if plan.upkeep_at.is_some_and(|upkeep| upkeep <= self.clock.now()) {
-            plan.upkeep_at = self.clean().await;
+        }
+    }
+
+    /// Asks and looks while something else is waited for. What is dropped in the middle of it comes again later.
+    async fn watch(&self, plan: &mut Plan) -> Infallible {
+        loop {
+            sleep_until(plan.next_look()).await;
+            self.see(plan).await;
         }
     }
 
@@ -295,9 +319,8 @@ impl Continuous {
         if before == seams {
             return;
         }
-        // Behind a hole, no earlier base restores anything. While there was no slot, the server may have run with
-        // wal_level=minimal, and no recovery crosses that.
-        plan.is_forced |= before.hole != seams.hole || before.slots != seams.slots;
+        // Behind a hole, no earlier base restores anything. Whether one leads over what no slot kept, a look finds out.
+        plan.is_forced |= before.hole != seams.hole;
         (plan.look_at, plan.not_before, plan.made) = (Instant::now(), None, None);
         (plan.led, plan.is_doubted) = (None, false);
         plan.ask_at = Some(Instant::now());
@@ -316,11 +339,15 @@ impl Continuous {
         plan.ask_at = Some(Instant::now() + if matches!(heard, Ok(None)) { LONGEST_SLEEP } else { ASKS });
         match heard {
             Ok(None) => self.state.send_modify(|state| state.standby = None),
-            Ok(Some(Heard { receives, age })) => self.state.send_modify(|state| {
-                let last = state.standby.as_ref().and_then(|standby| standby.alone.as_ref());
-                let alone = (!receives).then(|| LastError::again(last, &alone(self.source.url()), now));
-                state.standby = Some(judge::standby(state.standby.as_ref(), age, alone, now));
-            }),
+            Ok(Some(Heard { receives, ships, age })) => {
+                plan.has_received |= receives;
+                let is_alone = judge::is_alone(receives, ships, plan.has_received);
+                self.state.send_modify(|state| {
+                    let last = state.standby.as_ref().and_then(|standby| standby.alone.as_ref());
+                    let alone = is_alone.then(|| LastError::again(last, &alone(self.source.url()), now));
+                    state.standby = Some(judge::standby(state.standby.as_ref(), age, alone, now));
+                });
+            }
             // While the server is away, the receiver tells it.
             Err(failure) => tracing::debug!(database = self.name, code = failure.code, "{failure}"),
         }
@@ -340,9 +367,22 @@ impl Continuous {
 
     async fn looked(&self, plan: &mut Plan) -> Result<(), Failure> {
         let vault = self.kept.vault();
-        let listed = base::list(vault).await?;
-        let found = history::newest(vault, &listed).await?;
-        let unpushed = self.unpushed(found.as_ref()).await?;
+        let marked = base::list_marked(vault).await?;
+        let listed: Vec<base::Listed> = marked.iter().map(|(base, _)| *base).collect();
+        let Found { newest: mut found, last: read, unguarded, log } =
+            history::find(vault, &marked, &mut plan.known).await?;
+        if let (Some(log), Some(newest)) = (&log, found.as_mut().filter(|newest| !newest.is_cut_off)) {
+            match self.crosses(plan, log, newest, &unguarded).await? {
+                Some(crosses) => newest.is_cut_off = !crosses,
+                None => {
+                    // What is there counts when it is known whether it leads to the log's end.
+                    plan.look_at = Instant::now() + SOON;
+                    self.state.send_modify(|state| (state.looked, state.look) = (true, None));
+                    return Ok(());
+                }
+            }
+        }
+        let Pushed { unpushed, is_written } = self.pushed(found.as_ref(), read.as_ref(), log.as_ref()).await?;
         let (now, last) = (self.clock.now(), listed.last().copied());
         let standing = self.receiver.as_ref().map(|receiver| receiver.standing().borrow().clone());
         let looked = Looked {
@@ -354,6 +394,7 @@ impl Continuous {
             },
             made: plan.made.map(|(stop, _)| stop),
             is_fresh: plan.made.is_some_and(|(_, at)| at.elapsed() < FRESH),
+            is_written,
             standing: standing.as_ref(),
         };
         let verdict = judge::verdict(&looked);
@@ -408,24 +449,89 @@ impl Continuous {
         self.state.send_modify(|state| state.look = Some(LastError::again(state.look.as_ref(), failure, now)));
     }
 
-    /// Bytes of whole segments that the server didn't push. Of a log that is received, the receiver knows.
-    async fn unpushed(&self, found: Option<&Newest>) -> Result<u64, Failure> {
-        let Some(found) = found.filter(|_| self.receiver.is_none()) else { return Ok(0) };
-        let reached = found.point.position.parse().unwrap_or(found.stop);
-        let Some(log) = Log::open(self.kept.vault()).await? else { return Ok(0) };
-        Ok(judge::unpushed(self.source.flushed().await?, reached, log.cluster().segment_size))
+    /// What the server has of a log that it pushes. Of a log that is received, the receiver knows.
+    async fn pushed(&self, found: Option<&Newest>, last: Option<&Brief>, log: Option<&Log>) -> Result<Pushed, Failure> {
+        if self.receiver.is_some() || last.is_none() {
+            return Ok(Pushed::default());
+        }
+        let flushed = self.source.flushed().await?;
+        let unpushed = found.zip(log).map_or(0, |(found, log)| {
+            let reached = found.point.position.parse().unwrap_or(found.stop);
+            judge::unpushed(flushed, reached, log.cluster().segment_size)
+        });
+        let is_written = last.is_some_and(|last| {
+            let size = u32::try_from(last.segment).ok().and_then(log::SegmentSize::new);
+            size.is_some_and(|size| judge::is_written(last.stop, flushed, size))
+        });
+        Ok(Pushed { unpushed, is_written })
+    }
+
+    /// Whether a recovery gets from the newest base to the log's end over what no slot kept; `None` while that isn't there yet.
+    async fn crosses(
+        &self,
+        plan: &mut Plan,
+        log: &Log,
+        newest: &Newest,
+        parts: &[Part],
+    ) -> Result<Option<bool>, Failure> {
+        let reached = newest.point.position.parse().unwrap_or(newest.stop);
+        loop {
+            match unguarded::crossing(parts, &plan.read, newest.start, reached, newest.bytes) {
+                Crossing::Free => return Ok(Some(true)),
+                Crossing::Blocked => return Ok(Some(false)),
+                Crossing::Waits(end) => {
+                    if let Some(receiver) = &self.receiver {
+                        // It comes within a moment, mostly: then the next look is at once.
+                        let mut standing = receiver.standing();
+                        let there = standing.wait_for(|standing| standing.streaming && standing.durable >= end);
+                        if tokio::time::timeout(SOON, there).await.is_ok() {
+                            plan.look_at = Instant::now();
+                            return Ok(None);
+                        }
+                    }
+                    return Ok(None);
+                }
+                Crossing::Unread(part) => {
+                    let crosses = unguarded::is_crossed(log, part).await?;
+                    plan.read.insert(part, crosses);
+                    let (timeline, from, to) = part;
+                    let database = &self.name;
+                    if !crosses {
+                        tracing::warn!(database, %from, %to, "the server ran with wal_level=minimal: no earlier base restores what is behind that");
+                        continue;
+                    }
+                    tracing::info!(database, %from, %to, "no slot kept this part of the log, and a recovery crosses it: no base is needed");
+                    // Where nothing may be deleted, the next process reads it again.
+                    if let Err(error) = log.remove_unguarded(timeline, from, to).await {
+                        tracing::debug!(database, "the record of it stays: {error}");
+                    }
+                }
+            }
+        }
     }
 
     /// One base, as soon as the log streams. Plans what comes after it.
     async fn round(&self, plan: &mut Plan) {
         if let Some(receiver) = &self.receiver {
+            let mut standing = receiver.standing();
             // Without its log a base restores nothing. What keeps the log away is told as its own error.
-            let _ = receiver.standing().wait_for(|standing| standing.streaming).await;
+            tokio::select! {
+                _ = standing.wait_for(|standing| standing.streaming) => {}
+                never = self.watch(plan) => match never {},
+            }
             // This base is made behind every seam so far.
             self.notice(plan);
+            if !plan.until_base(&self.schedule, self.clock.now()).is_zero() {
+                // A look found meanwhile that none is needed.
+                return;
+            }
         }
         let operation = self.gauge.operation();
-        let made = self.base(Arc::clone(&self.gauge) as Arc<dyn Progress>).await;
+        // A base may take hours. A seam that is noted meanwhile is noticed behind it, and another base follows.
+        let made = tokio::select! {
+            made = self.base(Arc::clone(&self.gauge) as Arc<dyn Progress>) => made,
+            never = self.watch(plan) => match never {},
+        };
         drop(operation);
         let Made { manifest, duration_ms, .. } = match made {
             Ok(made) => made,
@@ -445,6 +551,7 @@ impl Continuous {
                     id: manifest.id,
                     ended: manifest.ended,
                     timeline: manifest.timeline,
+                    start: manifest.start,
                     stop: manifest.stop,
                     bytes: manifest.totals.bytes,
                     point: Point { position: manifest.stop.to_string(), moment: manifest.ended },
@@ -542,6 +649,15 @@ impl Continuous {
     }
 }
 
+/// What a server has of a log that it pushes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pushed {
+    /// Bytes of whole segments that the vault lacks.
+    unpushed: u64,
+    /// Whether the segment in which the newest base's log ends is still written.
+    is_written: bool,
+}
+
 /// Waits until the receiver tells of a seam that isn't known yet, or streams for the first time.
 async fn news(standing: &mut Option<watch::Receiver<Standing>>, known: &Seams, has_streamed: bool) {
     let Some(standing) = standing else { return std::future::pending().await };
@@ -626,7 +742,7 @@ impl Engine for Continuous {
         }
         // There is no record on this machine: the vault knows.
         let vault = self.kept.vault();
-        let newest = history::newest(vault, &base::list(vault).await?).await?;
+        let newest = history::newest(vault).await?;
         let state = State { newest, ..self.state.borrow().clone() };
         Ok(self.status_from(&state, None))
     }
@@ -735,6 +851,8 @@ mod tests {
         made: AtomicUsize,
         flushed: AtomicU64,
         fails: AtomicBool,
+        /// How many hours a base takes.
+        hours: AtomicU64,
     }
 
     #[async_trait]
@@ -744,10 +862,12 @@ mod tests {
         }
 
         async fn base(&self, vault: &Vault, _: Arc<dyn Progress>) -> Result<Made, Failure> {
+            sleep(Duration::from_secs(self.hours.load(Ordering::Relaxed) * 3600)).await;
             let start = self.flushed.fetch_add(SIZE, Ordering::Relaxed);
             let mut manifest = sample(self.clock.now().as_millis() / 1000, start + 0x28, start + 0x100);
             (manifest.packs, manifest.uses, manifest.index) = Default::default();
             manifest.damaged.clear();
+            manifest.segment = SIZE;
             let key = layout::manifest(7, manifest.id)?;
             vault.create(&key, write_document(&manifest).map_err(crate::Error::from)?.into(), None).await?;
             if !self.fails.load(Ordering::Relaxed) {
@@ -785,6 +905,7 @@ mod tests {
             made: AtomicUsize::new(0),
             flushed: AtomicU64::new(3 * SIZE),
             fails: AtomicBool::new(false),
+            hours: AtomicU64::new(0),
         });
         let world = World::real(Environment::empty());
         let policy =
@@ -837,6 +958,21 @@ mod tests {
         log.put_whole(name, Bytes::from_static(b"log")).await.expect("stored");
         pass(1).await;
         assert_eq!(stands(), well(3));
+        // A base takes long, and the looks go on meanwhile: they find a base that another process made, and what isn't pushed.
+        source.hours.store(10, Ordering::Relaxed);
+        source.fails.store(false, Ordering::Relaxed);
+        remove_bases().await;
+        pass(3).await;
+        assert_eq!(stands(), (3, Phase::Base, String::new(), 0));
+        source.hours.store(0, Ordering::Relaxed);
+        source.base(&vault, Arc::new(seawall_core::NoProgress)).await.expect("a base");
+        pass(2).await;
+        assert_eq!(stands(), well(4));
+        source.flushed.fetch_add(2 * SIZE, Ordering::Relaxed);
+        pass(2).await;
+        assert_eq!(stands(), (4, Phase::Protecting, String::new(), 2 * SIZE));
+        pass(6).await;
+        assert_eq!(source.made.load(Ordering::Relaxed), 5);
         shutdown.begin();
         running.await.expect("no panic").expect("it ends");
     }

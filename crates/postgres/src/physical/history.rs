@@ -89,6 +89,8 @@ pub(super) struct Newest {
     pub(super) ended: Moment,
     /// The newest timeline that it leads to.
     pub(super) timeline: u32,
+    /// Where recovery begins to read the log.
+    pub(super) start: Lsn,
     /// The end of the log that it needs.
     pub(super) stop: Lsn,
     /// Bytes of its files.
@@ -99,25 +101,97 @@ pub(super) struct Newest {
     pub(super) is_cut_off: bool,
 }
 
-/// The newest of the `listed` bases that restores something, and the newest point; `None` if none restores anything.
+/// What looks need of a base's manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Brief {
+    id: SetId,
+    ended: Moment,
+    timeline: u32,
+    start: Lsn,
+    /// The end of the log that the base needs.
+    pub(super) stop: Lsn,
+    /// Bytes of a segment of the log.
+    pub(super) segment: u64,
+    bytes: u64,
+}
+
+/// The manifests that earlier looks read, each with what the listing said of it then: a manifest never changes, so it is read once.
+#[derive(Debug, Default)]
+pub(super) struct Known(BTreeMap<Listed, (u128, Brief)>);
+
+/// What a look at a vault finds.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The newest base that restores something, with the newest point; `None` if none restores anything.
+    pub(super) newest: Option<Newest>,
+    /// The newest base whose manifest can be read, whether it restores anything or not.
+    pub(super) last: Option<Brief>,
+    /// Parts of the log that no slot kept: the server's timeline, the begin and the end.
+    pub(super) unguarded: Vec<(TimelineId, Lsn, Lsn)>,
+    /// The log, if there is one.
+    pub(super) log: Option<Log>,
+}
+
+/// Looks at the `listed` bases and the log.
 ///
 /// # Errors
 /// When the vault can't be listed, or a manifest can't be read because the vault is away for a moment.
-pub(super) async fn newest(vault: &Vault, listed: &[Listed]) -> Result<Option<Newest>, Error> {
-    let All { held, log, unread } = all_of(vault, listed).await?;
-    if let Some((_, error)) = unread.into_iter().find(|(_, error)| is_unavailable(error)) {
-        return Err(error);
+pub(super) async fn find(vault: &Vault, listed: &[(Listed, u128)], known: &mut Known) -> Result<Found, Error> {
+    let (mut written, mut unguarded, mut contents) = (line::Written::default(), Vec::new(), None);
+    let log = Log::open(vault).await?;
+    if let Some(log) = &log {
+        let size = log.cluster().segment_size;
+        let mut see = |object: LogObject, at: Moment| {
+            written.add(object, at, size);
+            if let LogObject::Unguarded { timeline, start, end } = object {
+                unguarded.push((timeline, start, end));
+            }
+        };
+        contents = Some(log.contents_beside(&mut see).await?);
     }
-    let newest = held.iter().rev().find_map(|held| Some((&held.manifest, held.reach?)));
-    Ok(newest.map(|(manifest, reach)| Newest {
-        id: manifest.id,
-        ended: manifest.ended,
-        timeline: reach.timeline,
-        stop: manifest.stop,
-        bytes: manifest.totals.bytes,
-        point: Point { position: reach.lsn.to_string(), moment: reach.until.max(manifest.ended) },
-        is_cut_off: log.is_some_and(|log| is_cut_off(&log, reach)),
-    }))
+    known.0.retain(|base, (mark, _)| listed.binary_search(&(*base, *mark)).is_ok());
+    for (base, mark) in listed {
+        if known.0.contains_key(base) {
+            continue;
+        }
+        match base::manifest(vault, *base).await {
+            Ok(manifest) => {
+                let BaseManifest { id, ended, timeline, start, stop, segment, .. } = manifest;
+                let brief = Brief { id, ended, timeline, start, stop, segment, bytes: manifest.totals.bytes };
+                known.0.insert(*base, (*mark, brief));
+            }
+            Err(error) if is_unavailable(&error) => return Err(error),
+            // The next look tries again.
+            Err(error) => tracing::debug!(base = %base.id, "{error}"),
+        }
+    }
+    let newest = contents.as_ref().and_then(|contents| {
+        let its = |brief: &Brief| {
+            let reach = line::reach(contents, &written, brief.timeline, brief.start, brief.stop)?;
+            (reach.lsn >= brief.stop).then_some(reach)
+        };
+        let (brief, reach) = known.0.values().rev().find_map(|(_, brief)| Some((*brief, its(brief)?)))?;
+        Some(Newest {
+            id: brief.id,
+            ended: brief.ended,
+            timeline: reach.timeline,
+            start: brief.start,
+            stop: brief.stop,
+            bytes: brief.bytes,
+            point: Point { position: reach.lsn.to_string(), moment: reach.until.max(brief.ended) },
+            is_cut_off: is_cut_off(contents, reach),
+        })
+    });
+    let last = known.0.values().next_back().map(|(_, brief)| *brief);
+    Ok(Found { newest, last, unguarded, log })
+}
+
+/// The newest base that restores something; `None` if none does.
+///
+/// # Errors
+/// As [`find`].
+pub(super) async fn newest(vault: &Vault) -> Result<Option<Newest>, Error> {
+    Ok(find(vault, &base::list_marked(vault).await?, &mut Known::default()).await?.newest)
 }
 
 /// Whether an object may be read a moment later.
@@ -279,7 +353,7 @@ async fn verify_log(vault: &Vault, verification: &mut Verification, progress: &A
                 LogFile::Segment(SegmentName::of(timeline, start, cluster.segment_size))
             }
             // They are read with the log's contents.
-            LogObject::Hole { .. } | LogObject::Trimmed { .. } => continue,
+            LogObject::Hole { .. } | LogObject::Unguarded { .. } | LogObject::Trimmed { .. } => continue,
         };
         // The ranges of a segment are read together.
         if last.replace(file) == Some(file) {
@@ -349,8 +423,42 @@ fn tolerated(error: Error) -> Result<(&'static str, String), Error> {
 mod tests {
     use seawall_archive::log::{Cluster, Held as Part, SegmentSize, Span as Stretch, SystemId, TimelineId};
 
+    use seawall_archive::write_document;
+    use seawall_vault::Policy;
+    use seawall_vault::memory::MemoryStore;
+
     use super::super::base::manifest::tests::sample;
     use super::*;
+
+    #[tokio::test]
+    async fn a_manifest_is_read_once_and_again_if_it_was_written_over() {
+        let store = MemoryStore::new();
+        let vault = Vault::new(Arc::new(store.clone()), Policy::default());
+        let put = async |second: i64, stop: u64| {
+            let manifest = sample(second, stop - 10, stop);
+            let key = layout::manifest(7, manifest.id).expect("a key");
+            vault.delete(std::slice::from_ref(&key)).await.expect("deleted");
+            vault.create(&key, write_document(&manifest).expect("written").into(), None).await.expect("stored");
+        };
+        put(100, 1000).await;
+        put(200, 2000).await;
+        let mut known = Known::default();
+        let mut look = async || {
+            let listed = base::list_marked(&vault).await.expect("listed");
+            let before = vault.counts().get;
+            let found = find(&vault, &listed, &mut known).await.expect("found");
+            // One more asks whose log it is.
+            (vault.counts().get - before - 1, found.last.map(|last| last.stop.byte()), known.0.len())
+        };
+        assert_eq!(look().await, (2, Some(2000), 2));
+        assert_eq!(look().await, (0, Some(2000), 2));
+        put(200, 2001).await;
+        assert_eq!(look().await, (1, Some(2001), 2));
+        put(300, 3000).await;
+        let key = layout::manifest(7, sample(100, 990, 1000).id).expect("a key");
+        vault.delete(&[key]).await.expect("deleted");
+        assert_eq!(look().await, (1, Some(3000), 2));
+    }
 
     #[test]
     fn a_base_is_cut_off_where_log_is_behind_what_it_reaches() {

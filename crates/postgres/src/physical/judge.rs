@@ -51,6 +51,12 @@ pub(super) struct Standby {
     pub(super) alone: Option<LastError>,
 }
 
+/// Whether a standby has lost its primary: it doesn't receive its log now, and either nothing else brings it, or it did receive it in the
+/// time of this process. A standby whose log is only shipped to it by a command can't be told from one whose primary is quiet.
+pub(super) fn is_alone(receives: bool, ships: bool, has_received: bool) -> bool {
+    !receives && (!ships || has_received)
+}
+
 /// What is known of a standby whose last message came `age` ago, if that is known, and which has lost its primary if there is an
 /// `alone`. `before` is what was known.
 pub(super) fn standby(
@@ -180,6 +186,8 @@ pub(super) struct Looked<'a> {
     pub(super) made: Option<Lsn>,
     /// Whether it was made a short while ago.
     pub(super) is_fresh: bool,
+    /// Whether the server, which pushes its log, still writes the segment in which the log ends that the newest base needs.
+    pub(super) is_written: bool,
     /// The receiver's standing; there is none where the server pushes its log.
     pub(super) standing: Option<&'a Standing>,
 }
@@ -201,12 +209,16 @@ pub(super) enum Verdict {
 
 /// Judges what a look found.
 pub(super) fn verdict(looked: &Looked<'_>) -> Verdict {
-    let Looked { found, listed, is_sealed, made, is_fresh, standing } = *looked;
+    let Looked { found, listed, is_sealed, made, is_fresh, is_written, standing } = *looked;
     let leading = found.filter(|found| leads(found, standing));
     match (leading, standing, made) {
         (Some(_), Some(_), _) => Verdict::Leads,
         // An earlier base may restore all that was pushed so far, while the newest one lacks its log.
-        (Some(found), None, _) if is_sealed || listed.is_none_or(|listed| listed <= found.id) => Verdict::Leads,
+        (Some(found), None, _) if is_sealed || is_written || listed.is_none_or(|listed| listed <= found.id) => {
+            Verdict::Leads
+        }
+        // Nothing is wrong: a server pushes a segment when it is complete.
+        (None, None, _) if is_written => Verdict::Waits,
         (None, _, None) => Verdict::Due,
         (None, _, Some(_)) if is_sealed => Verdict::Unknown,
         (None, Some(standing), Some(stop)) if !standing.streaming || standing.durable < stop => Verdict::Waits,
@@ -231,6 +243,12 @@ pub(super) fn unpushed(flushed: Lsn, reached: Lsn, size: log::SegmentSize) -> u6
     flushed.segment_start(size).byte().saturating_sub(reached.byte())
 }
 
+/// Whether a server that is at `flushed` still writes the segment in which the log of a base ends, at `stop`.
+pub(super) fn is_written(stop: Lsn, flushed: Lsn, size: log::SegmentSize) -> bool {
+    let last = Lsn::new(stop.byte().saturating_sub(1)).segment_start(size);
+    last.after(size.bytes().into()).is_some_and(|end| flushed < end)
+}
+
 #[cfg(test)]
 mod tests {
     use seawall_archive::log::{SegmentSize, TimelineId};
@@ -250,6 +268,7 @@ mod tests {
             id: SetId::new(at(500_000), 1),
             ended: at(510_000),
             timeline: 1,
+            start: Lsn::new(0x20),
             stop: Lsn::new(0x40),
             bytes: 100,
             point: Point { position: "0/80".into(), moment: at(600_000) },
@@ -380,6 +399,19 @@ mod tests {
     }
 
     #[test]
+    fn which_standby_is_alone() {
+        for (receives, ships, has_received, expected) in [
+            (true, false, true, false),
+            (true, true, true, false),
+            (false, false, false, true),
+            (false, true, false, false),
+            (false, true, true, true),
+        ] {
+            assert_eq!(is_alone(receives, ships, has_received), expected, "{receives} {ships} {has_received}");
+        }
+    }
+
+    #[test]
     fn what_is_known_of_a_standby() {
         let alone = || error("x");
         let before = Standby { heard: Some(at(900_000)), is_silent: false, alone: None };
@@ -446,51 +478,6 @@ mod tests {
     }
 
     #[test]
-    fn what_a_look_means() {
-        let (base, standing) = (newest(), standing());
-        let cut = Newest { is_cut_off: true, ..newest() };
-        let promoted = Standing { timeline: TimelineId::new(2), ..standing.clone() };
-        let away = Standing { streaming: false, ..standing.clone() };
-        let later = SetId::new(at(700_000), 1);
-        let received = Looked {
-            found: Some(&base),
-            listed: Some(base.id),
-            is_sealed: false,
-            made: None,
-            is_fresh: false,
-            standing: Some(&standing),
-        };
-        let pushed = Looked { standing: None, ..received };
-        let (there, coming) = (Some(Lsn::new(0x90)), Some(Lsn::new(0x91)));
-        for (looked, expected) in [
-            (received, Verdict::Leads),
-            (Looked { made: there, ..received }, Verdict::Leads),
-            // All of it is restored by an earlier base still.
-            (Looked { listed: Some(later), ..received }, Verdict::Leads),
-            (Looked { found: None, listed: None, ..received }, Verdict::Due),
-            (Looked { found: Some(&cut), ..received }, Verdict::Due),
-            (Looked { found: Some(&cut), is_sealed: true, ..received }, Verdict::Due),
-            (Looked { standing: Some(&promoted), ..received }, Verdict::Due),
-            (Looked { found: None, made: coming, ..received }, Verdict::Waits),
-            (Looked { found: None, made: there, standing: Some(&away), ..received }, Verdict::Waits),
-            (Looked { found: None, made: there, ..received }, Verdict::Lost),
-            (Looked { found: Some(&cut), made: there, is_fresh: true, ..received }, Verdict::Lost),
-            (Looked { found: None, made: there, is_sealed: true, ..received }, Verdict::Unknown),
-            (pushed, Verdict::Leads),
-            (Looked { found: None, listed: None, ..pushed }, Verdict::Due),
-            (Looked { found: Some(&cut), ..pushed }, Verdict::Due),
-            (Looked { found: None, made: there, is_fresh: true, ..pushed }, Verdict::Waits),
-            (Looked { found: None, made: there, ..pushed }, Verdict::Lost),
-            (Looked { found: Some(&cut), made: there, ..pushed }, Verdict::Lost),
-            (Looked { listed: Some(later), made: there, is_fresh: true, ..pushed }, Verdict::Waits),
-            (Looked { listed: Some(later), ..pushed }, Verdict::Lost),
-            (Looked { listed: Some(later), is_sealed: true, ..pushed }, Verdict::Leads),
-        ] {
-            assert_eq!(verdict(&looked), expected, "{looked:?}");
-        }
-    }
-
-    #[test]
     fn commits_that_wait_too_long_are_told_with_the_reason() {
         let within = Duration::from_secs(30);
         let waits = |seconds: i64| Some(at(NOW - seconds * 1000));
@@ -519,6 +506,57 @@ mod tests {
     }
 
     #[test]
+    fn what_a_look_means() {
+        let (base, standing) = (newest(), standing());
+        let cut = Newest { is_cut_off: true, ..newest() };
+        let promoted = Standing { timeline: TimelineId::new(2), ..standing.clone() };
+        let away = Standing { streaming: false, ..standing.clone() };
+        let later = SetId::new(at(700_000), 1);
+        let received = Looked {
+            found: Some(&base),
+            listed: Some(base.id),
+            is_sealed: false,
+            made: None,
+            is_fresh: false,
+            is_written: false,
+            standing: Some(&standing),
+        };
+        let pushed = Looked { standing: None, ..received };
+        let (there, coming) = (Some(Lsn::new(0x90)), Some(Lsn::new(0x91)));
+        for (looked, expected) in [
+            (received, Verdict::Leads),
+            (Looked { made: there, ..received }, Verdict::Leads),
+            // All of it is restored by an earlier base still.
+            (Looked { listed: Some(later), ..received }, Verdict::Leads),
+            (Looked { found: None, listed: None, ..received }, Verdict::Due),
+            (Looked { found: Some(&cut), ..received }, Verdict::Due),
+            (Looked { found: Some(&cut), is_sealed: true, ..received }, Verdict::Due),
+            (Looked { standing: Some(&promoted), ..received }, Verdict::Due),
+            (Looked { found: None, made: coming, ..received }, Verdict::Waits),
+            (Looked { found: None, made: there, standing: Some(&away), ..received }, Verdict::Waits),
+            (Looked { found: None, made: there, ..received }, Verdict::Lost),
+            (Looked { found: Some(&cut), made: there, is_fresh: true, ..received }, Verdict::Lost),
+            (Looked { found: None, made: there, is_sealed: true, ..received }, Verdict::Unknown),
+            (pushed, Verdict::Leads),
+            (Looked { found: None, listed: None, ..pushed }, Verdict::Due),
+            (Looked { found: Some(&cut), ..pushed }, Verdict::Due),
+            (Looked { found: None, made: there, is_fresh: true, ..pushed }, Verdict::Waits),
+            (Looked { found: None, made: there, ..pushed }, Verdict::Lost),
+            (Looked { found: Some(&cut), made: there, ..pushed }, Verdict::Lost),
+            (Looked { listed: Some(later), made: there, is_fresh: true, ..pushed }, Verdict::Waits),
+            (Looked { listed: Some(later), ..pushed }, Verdict::Lost),
+            (Looked { listed: Some(later), is_sealed: true, ..pushed }, Verdict::Leads),
+            // The server is quiet, and hasn't ended the segment of the base's end.
+            (Looked { found: None, made: there, is_written: true, ..pushed }, Verdict::Waits),
+            (Looked { found: None, is_written: true, ..pushed }, Verdict::Waits),
+            (Looked { listed: Some(later), made: there, is_written: true, ..pushed }, Verdict::Leads),
+            (Looked { found: Some(&cut), is_written: true, ..pushed }, Verdict::Waits),
+        ] {
+            assert_eq!(verdict(&looked), expected, "{looked:?}");
+        }
+    }
+
+    #[test]
     fn when_a_base_is_due() {
         let schedule = Schedule::parse("0 3 * * *", "a").expect("a schedule");
         let at = |text: &str| text.parse::<Moment>().expect("RFC 3339");
@@ -532,6 +570,22 @@ mod tests {
             (Some("2027-11-22T12:00:00Z"), now),
         ] {
             assert_eq!(due(&schedule, last.map(at), at(now)), at(expected), "{last:?}");
+        }
+    }
+
+    #[test]
+    fn which_segment_is_still_written() {
+        let size = SegmentSize::new(1 << 20).expect("a size");
+        let mega = 1 << 20;
+        for (stop, flushed, expected) in [
+            (3 * mega + 0x100, 3 * mega + 0x100, true),
+            (3 * mega + 0x100, 4 * mega - 1, true),
+            (3 * mega + 0x100, 4 * mega, false),
+            // The last byte is in the segment before.
+            (4 * mega, 4 * mega - 8, true),
+            (4 * mega, 4 * mega, false),
+        ] {
+            assert_eq!(is_written(Lsn::new(stop), Lsn::new(flushed), size), expected, "{stop} {flushed}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! When is what done for a cluster that is protected continuously? Facts of the last look and the last base; no I/O.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use seawall_archive::log::Lsn;
@@ -7,7 +8,9 @@ use seawall_archive::{Schedule, SetId};
 use seawall_core::Moment;
 use tokio::time::Instant;
 
+use super::history::Known;
 use super::judge;
+use super::unguarded::Part;
 
 /// The longest sleep: a clock that was set is noticed after this time. The vault is looked at as often.
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
@@ -50,6 +53,12 @@ pub(super) struct Plan {
     pub(super) upkeep_at: Option<Moment>,
     /// Whether the log streamed in this process.
     pub(super) has_streamed: bool,
+    /// Whether the server, a standby, was seen to receive its log.
+    pub(super) has_received: bool,
+    /// The manifests that were read.
+    pub(super) known: Known,
+    /// Parts of the log that no slot kept and that were read: whether a recovery crosses them.
+    pub(super) read: BTreeMap<Part, bool>,
 }
 
 impl Plan {
@@ -70,13 +79,20 @@ impl Plan {
             not_before: None,
             upkeep_at: None,
             has_streamed: false,
+            has_received: false,
+            known: Known::default(),
+            read: BTreeMap::new(),
         }
+    }
+
+    /// When the server is asked or the vault is looked at.
+    pub(super) fn next_look(&self) -> Instant {
+        self.ask_at.map_or(self.look_at, |ask| ask.min(self.look_at))
     }
 
     /// How long until something is due. The wall clock may be set, so the wait is bounded.
     pub(super) fn wait(&self, schedule: &Schedule, now: Moment) -> Duration {
-        let look = self.ask_at.map_or(self.look_at, |ask| ask.min(self.look_at));
-        let look = look.saturating_duration_since(Instant::now());
+        let look = self.next_look().saturating_duration_since(Instant::now());
         let upkeep = self.upkeep_at.map_or(LONGEST_SLEEP, |upkeep| upkeep.since(now));
         self.until_base(schedule, now).min(look).min(upkeep).min(LONGEST_SLEEP)
     }

@@ -30,6 +30,8 @@ pub struct Listed {
 pub(crate) struct Objects {
     /// Whether its manifest is there.
     pub(crate) manifest: bool,
+    /// What the listing says of its manifest (`Entry::fingerprint`).
+    pub(crate) mark: u128,
     /// When retention gave it up, by the store's clock.
     pub(crate) retired: Option<Moment>,
     /// Its packs and the parts of its index, with their sizes.
@@ -61,7 +63,7 @@ pub(crate) async fn survey(vault: &Vault, content: bool) -> Result<BTreeMap<List
         let objects = found.entry(Listed { id, system }).or_default();
         objects.written = objects.written.max(entry.written);
         match object {
-            InBases::Manifest(_) => objects.manifest = true,
+            InBases::Manifest(_) => (objects.manifest, objects.mark) = (true, entry.fingerprint()),
             InBases::Retired(_) => objects.retired = Some(entry.written),
             InBases::Content(_) => objects.content.push((entry.key, entry.size)),
         }
@@ -74,8 +76,14 @@ pub(crate) async fn survey(vault: &Vault, content: bool) -> Result<BTreeMap<List
 /// # Errors
 /// When the vault can't be listed.
 pub async fn list(vault: &Vault) -> Result<Vec<Listed>, Error> {
+    Ok(list_marked(vault).await?.into_iter().map(|(base, _)| base).collect())
+}
+
+/// The same, with what the listing says of each manifest: a manifest that was written over has another number.
+pub(crate) async fn list_marked(vault: &Vault) -> Result<Vec<(Listed, u128)>, Error> {
     let all = survey(vault, false).await?.into_iter();
-    Ok(all.filter(|(_, objects)| objects.manifest && objects.retired.is_none()).map(|(base, _)| base).collect())
+    let counts = all.filter(|(_, objects)| objects.manifest && objects.retired.is_none());
+    Ok(counts.map(|(base, objects)| (base, objects.mark)).collect())
 }
 
 /// Reads the manifest of a base.

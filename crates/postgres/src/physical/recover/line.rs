@@ -29,13 +29,15 @@ pub(crate) async fn survey(log: &Log) -> Result<(Contents, Written), Error> {
 }
 
 impl Written {
-    fn add(&mut self, object: LogObject, at: Moment, size: SegmentSize) {
+    pub(crate) fn add(&mut self, object: LogObject, at: Moment, size: SegmentSize) {
         let end = match object {
             LogObject::File(LogFile::Segment(name)) => {
                 name.start(size).and_then(|start| start.after(size.bytes().into()))
             }
             LogObject::Range { end, .. } => Some(end),
-            LogObject::File(_) | LogObject::Hole { .. } | LogObject::Trimmed { .. } => None,
+            LogObject::File(_) | LogObject::Hole { .. } | LogObject::Unguarded { .. } | LogObject::Trimmed { .. } => {
+                None
+            }
         };
         let times = self.0.entry(object.timeline()).or_default();
         times.first = Some(times.first.map_or(at, |first| first.min(at)));
