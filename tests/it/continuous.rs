@@ -14,21 +14,23 @@ use crate::postgres_cluster::{FUNCTIONS, seawall};
 use crate::wal::{self, LATE, SUMS, VERSIONS};
 
 /// A server, a vault in a folder that its user can write, and a configuration of both.
-struct Site {
-    server: Server,
-    vault: PathBuf,
-    config: PathBuf,
+pub(crate) struct Site {
+    pub(crate) server: Server,
+    pub(crate) vault: PathBuf,
+    pub(crate) config: PathBuf,
     transactions: u32,
+    /// Variables of the program.
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Site {
     /// `more` is what the configuration says of the cluster beside its place.
-    fn start(major: u32, settings: &str, more: &str) -> Self {
+    pub(crate) fn start(major: u32, settings: &str, more: &str) -> Self {
         Self::of(Self::server(major, settings), more)
     }
 
     /// A server with the role that protects it.
-    fn server(major: u32, settings: &str) -> Server {
+    pub(crate) fn server(major: u32, settings: &str) -> Server {
         let server = Server::start_with(major, &format!("wal_level = replica\nmax_wal_senders = 4\n{settings}"));
         server.sql("postgres", "CREATE TABLE t (tx int, n int, filler text); CREATE ROLE seawall LOGIN REPLICATION");
         server.sql("postgres", &format!("GRANT EXECUTE ON FUNCTION {} TO seawall", FUNCTIONS.join(", ")));
@@ -37,54 +39,65 @@ impl Site {
 
     /// A configuration of a server.
     fn of(server: Server, more: &str) -> Self {
-        let vault = PathBuf::from(server.folder_of_its_own("vault"));
+        let vault = server.folder_of_its_own("vault");
+        let url = server.url_as("seawall", "postgres");
+        Self::at(server, &url, &vault, more, &[])
+    }
+
+    /// A configuration of a server at a URL and of a vault.
+    pub(crate) fn at(
+        server: Server,
+        url: &str,
+        vault: &str,
+        more: &str,
+        environment: &[(&'static str, String)],
+    ) -> Self {
         let folder = PathBuf::from(server.folder_of_its_own("config"));
         let (socket, config) = (folder.join("control"), folder.join("seawall.yml"));
-        let url = server.url_as("seawall", "postgres");
         let text = format!(
-            "socket: {{ path: {} }}\ndatabases:\n  - name: shop\n    url: \"{url}\"\n    vault: {}\n{more}",
-            socket.display(),
-            vault.display()
+            "socket: {{ path: {} }}\ndatabases:\n  - name: shop\n    url: \"{url}\"\n    vault: \"{vault}\"\n{more}",
+            socket.display()
         );
         std::fs::write(&config, text).expect("a configuration");
-        Self { server, vault, config, transactions: 0 }
+        Self { server, vault: PathBuf::from(vault), config, transactions: 0, environment: environment.to_vec() }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = seawall(arguments);
         command.env("HOME", self.server.folder()).arg("--config").arg(&self.config);
+        command.envs(self.environment.iter().map(|(name, value)| (*name, value)));
         command
     }
 
-    fn seawall(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn seawall(&self, arguments: &[&str]) -> Output {
         run("seawall", &mut self.command(arguments))
     }
 
-    fn protect(&self) -> Process {
+    pub(crate) fn protect(&self) -> Process {
         Process::spawn("seawall", &mut self.command(&["replicate"]))
     }
 
-    fn status(&self) -> Option<Value> {
+    pub(crate) fn status(&self) -> Option<Value> {
         let output = self.seawall(&["status", "--json"]);
         serde_json::from_str::<Value>(&output.stdout).ok()?.get(0).cloned()
     }
 
     /// Waits until a base is there and the log is in step.
-    fn until_protected(&self) -> Value {
+    pub(crate) fn until_protected(&self) -> Value {
         wait::until("the cluster to be protected", LATE, || {
             self.status().filter(|status| status["phase"] == "protecting" && status["lag_ms"] == 0)
         })
     }
 
-    fn commit(&mut self, transactions: u32) {
+    pub(crate) fn commit(&mut self, transactions: u32) {
         wal::commit(&self.server, &mut self.transactions, transactions);
     }
 
-    fn sums(&self) -> String {
+    pub(crate) fn sums(&self) -> String {
         self.server.sql("postgres", SUMS)
     }
 
-    fn bases(&self) -> usize {
+    pub(crate) fn bases(&self) -> usize {
         let listed =
             |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let clusters: Vec<PathBuf> = listed(&self.vault.join("physical")).collect();
@@ -92,7 +105,7 @@ impl Site {
         bases.filter(|base| base.join("manifest.json").is_file()).count()
     }
 
-    fn recovered(&self, more: &[&str]) -> Server {
+    pub(crate) fn recovered(&self, more: &[&str]) -> Server {
         let restore = |data: &Path| {
             let to = data.display().to_string();
             self.seawall(&[&["restore", "shop", "-o", &to], more].concat()).ok();
@@ -101,7 +114,7 @@ impl Site {
     }
 }
 
-const CONTINUOUS: &str = "    continuous: { base: \"0 2 * * SUN\" }\n";
+pub(crate) const CONTINUOUS: &str = "    continuous: { base: \"0 2 * * SUN\" }\n";
 
 #[test]
 fn a_cluster_of_a_configuration_is_protected_to_the_last_commit() {
@@ -458,7 +471,7 @@ fn a_pushed_log_and_bases_by_schedule_recover_too() {
         vault.display()
     );
     std::fs::write(&config, text).expect("a configuration");
-    let mut site = Site { server, vault, config, transactions: 0 };
+    let mut site = Site { server, vault, config, transactions: 0, environment: Vec::new() };
     let mut process = site.protect();
     wait::until("the first base", LATE, || (site.bases() == 1).then_some(()));
     site.commit(9);

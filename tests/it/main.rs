@@ -24,6 +24,7 @@ mod cli_restore;
 mod cli_stop;
 mod compare;
 mod continuous;
+mod continuous_servers;
 mod corruption;
 mod doctor;
 mod drop_in;
