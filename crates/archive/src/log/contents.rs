@@ -136,9 +136,7 @@ impl Held {
                 self.trimmed = self.trimmed.max(Some(end));
                 None
             }
-            LogObject::File(LogFile::Partial(_) | LogFile::Backup(..))
-            | LogObject::Hole { .. }
-            | LogObject::Unguarded { .. } => None,
+            LogObject::File(LogFile::Partial(_) | LogFile::Backup(..)) | LogObject::Hole { .. } => None,
         };
         let Some((start, Some(end))) = span else { return };
         match self.spans.last_mut() {

@@ -305,16 +305,6 @@ pub enum LogObject {
         /// The position after its last byte.
         end: Lsn,
     },
-    /// The record that no slot kept a server's log from one position to another one, so that what the server wrote there may be
-    /// nothing that a recovery crosses.
-    Unguarded {
-        /// The server's timeline.
-        timeline: TimelineId,
-        /// The end of the log that the vault had.
-        start: Lsn,
-        /// How far the server's log went when the slot was made.
-        end: Lsn,
-    },
     /// The record that retention deleted log before a position.
     Trimmed {
         /// Its timeline.
@@ -329,10 +319,7 @@ impl LogObject {
     pub fn timeline(self) -> TimelineId {
         match self {
             Self::File(file) => file.timeline(),
-            Self::Range { timeline, .. }
-            | Self::Hole { timeline, .. }
-            | Self::Unguarded { timeline, .. }
-            | Self::Trimmed { timeline, .. } => timeline,
+            Self::Range { timeline, .. } | Self::Hole { timeline, .. } | Self::Trimmed { timeline, .. } => timeline,
         }
     }
 
@@ -345,9 +332,6 @@ impl LogObject {
             Self::File(file) => format!("{timeline}/{file}.zst"),
             Self::Range { start, end, .. } => format!("{timeline}/{}-{}.zst", start.in_name(), end.in_name()),
             Self::Hole { start, end, .. } => format!("{timeline}/{}-{}.hole", start.in_name(), end.in_name()),
-            Self::Unguarded { start, end, .. } => {
-                format!("{timeline}/{}-{}.unguarded", start.in_name(), end.in_name())
-            }
             Self::Trimmed { end, .. } => format!("{timeline}/{}.trimmed", end.in_name()),
         };
         Ok(ObjectKey::new(format!("{PHYSICAL}{system}/log/{below}"))?)
@@ -365,10 +349,6 @@ impl LogObject {
                     let (start, end) = name.split_once('-')?;
                     Self::Hole { timeline, start: hex64(start)?, end: hex64(end)? }
                 }
-                (name, "unguarded") => {
-                    let (start, end) = name.split_once('-')?;
-                    Self::Unguarded { timeline, start: hex64(start)?, end: hex64(end)? }
-                }
                 (name, "trimmed") => Self::Trimmed { timeline, end: hex64(name)? },
                 _ => Self::File(file.parse().ok().filter(|file| matches!(file, LogFile::Backup(..)))?),
             },
@@ -380,8 +360,7 @@ impl LogObject {
                 }
             },
         };
-        let forward = !matches!(found, Self::Range { start, end, .. } | Self::Hole { start, end, .. } | Self::Unguarded { start, end, .. }
-            if start >= end);
+        let forward = !matches!(found, Self::Range { start, end, .. } | Self::Hole { start, end, .. } if start >= end);
         (forward && found.timeline() == timeline).then_some(found)
     }
 
@@ -437,13 +416,7 @@ pub fn is_lasting(key: &ObjectKey) -> bool {
     key.as_str() == CLUSTER
         || matches!(
             LogObject::parse(key),
-            Some((
-                _,
-                LogObject::File(LogFile::History(_))
-                    | LogObject::Hole { .. }
-                    | LogObject::Unguarded { .. }
-                    | LogObject::Trimmed { .. }
-            ))
+            Some((_, LogObject::File(LogFile::History(_)) | LogObject::Hole { .. } | LogObject::Trimmed { .. }))
         )
 }
 
@@ -528,10 +501,6 @@ mod tests {
                 LogObject::Hole { timeline: two, start: Lsn(0x300_0000), end: Lsn(0x500_0000) },
                 "00000002/0000000003000000-0000000005000000.hole",
             ),
-            (
-                LogObject::Unguarded { timeline: two, start: Lsn(0x300_0000), end: Lsn(0x500_0000) },
-                "00000002/0000000003000000-0000000005000000.unguarded",
-            ),
             (LogObject::Trimmed { timeline: two, end: Lsn(0x500_0000) }, "00000002/0000000005000000.trimmed"),
         ] {
             let key = object.key(SYSTEM).expect("a key");
@@ -545,7 +514,6 @@ mod tests {
             "00000002/00000002.history",
             "00000002/0000000003000000-0000000003000000.zst",
             "00000002/0000000003000000.zst",
-            "00000002/0000000005000000-0000000003000000.unguarded",
             "00000002/0000000003000000-0000000005000000.trimmed",
             "000000020000000000000003.zst",
             "00000000.history",

@@ -128,28 +128,6 @@ impl Log {
         }
     }
 
-    /// Records that no slot kept a server's log from `start` to `end`, before one is made.
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub async fn put_unguarded(&self, timeline: TimelineId, start: Lsn, end: Lsn) -> Result<(), LogError> {
-        let key = LogObject::Unguarded { timeline, start, end }.key(self.cluster.system)?;
-        let what = Bytes::from_static(b"{\"format\":1,\"what\":\"no slot kept this part of the server's log\"}\n");
-        match self.vault.create(&key, what, None).await {
-            Ok(_) | Err(seawall_vault::Error::AlreadyExists { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Deletes that record: what the server wrote there is no obstacle.
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub async fn remove_unguarded(&self, timeline: TimelineId, start: Lsn, end: Lsn) -> Result<(), LogError> {
-        let key = LogObject::Unguarded { timeline, start, end }.key(self.cluster.system)?;
-        Ok(self.vault.delete(&[key]).await?)
-    }
-
     /// Deletes objects of a timeline that no base needs, which end before `end`, after a record that says so: what is missing then is
     /// no hole. Older records of the same timeline go.
     ///

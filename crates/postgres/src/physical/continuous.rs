@@ -27,7 +27,6 @@ use super::kept::{Kept, may_not_delete};
 use super::plan::{LONGEST_SLEEP, Plan, SOON};
 use super::prove::ClusterProver;
 use super::receive::{Receiver, Seams, Standing};
-use super::unguarded::{self, Crossing, Part};
 use crate::client::Target;
 use crate::{Limits, NAMES, World};
 
@@ -319,8 +318,9 @@ impl Continuous {
         if before == seams {
             return;
         }
-        // Behind a hole, no earlier base restores anything. Whether one leads over what no slot kept, a look finds out.
-        plan.is_forced |= before.hole != seams.hole;
+        // Behind a hole, no earlier base restores anything. While there was no slot, the server may have run with
+        // wal_level=minimal, and no recovery crosses that.
+        plan.is_forced |= before.hole != seams.hole || before.slots != seams.slots;
         (plan.look_at, plan.not_before, plan.made) = (Instant::now(), None, None);
         (plan.led, plan.is_doubted) = (None, false);
         plan.ask_at = Some(Instant::now());
@@ -369,19 +369,7 @@ impl Continuous {
         let vault = self.kept.vault();
         let marked = base::list_marked(vault).await?;
         let listed: Vec<base::Listed> = marked.iter().map(|(base, _)| *base).collect();
-        let Found { newest: mut found, last: read, unguarded, log } =
-            history::find(vault, &marked, &mut plan.known).await?;
-        if let (Some(log), Some(newest)) = (&log, found.as_mut().filter(|newest| !newest.is_cut_off)) {
-            match self.crosses(plan, log, newest, &unguarded).await? {
-                Some(crosses) => newest.is_cut_off = !crosses,
-                None => {
-                    // What is there counts when it is known whether it leads to the log's end.
-                    plan.look_at = Instant::now() + SOON;
-                    self.state.send_modify(|state| (state.looked, state.look) = (true, None));
-                    return Ok(());
-                }
-            }
-        }
+        let Found { newest: found, last: read, log } = history::find(vault, &marked, &mut plan.known).await?;
         let Pushed { unpushed, is_written } = self.pushed(found.as_ref(), read.as_ref(), log.as_ref()).await?;
         let (now, last) = (self.clock.now(), listed.last().copied());
         let standing = self.receiver.as_ref().map(|receiver| receiver.standing().borrow().clone());
@@ -464,50 +452,6 @@ impl Continuous {
             size.is_some_and(|size| judge::is_written(last.stop, flushed, size))
         });
         Ok(Pushed { unpushed, is_written })
-    }
-
-    /// Whether a recovery gets from the newest base to the log's end over what no slot kept; `None` while that isn't there yet.
-    async fn crosses(
-        &self,
-        plan: &mut Plan,
-        log: &Log,
-        newest: &Newest,
-        parts: &[Part],
-    ) -> Result<Option<bool>, Failure> {
-        let reached = newest.point.position.parse().unwrap_or(newest.stop);
-        loop {
-            match unguarded::crossing(parts, &plan.read, newest.start, reached, newest.bytes) {
-                Crossing::Free => return Ok(Some(true)),
-                Crossing::Blocked => return Ok(Some(false)),
-                Crossing::Waits(end) => {
-                    if let Some(receiver) = &self.receiver {
-                        // It comes within a moment, mostly: then the next look is at once.
-                        let mut standing = receiver.standing();
-                        let there = standing.wait_for(|standing| standing.streaming && standing.durable >= end);
-                        if tokio::time::timeout(SOON, there).await.is_ok() {
-                            plan.look_at = Instant::now();
-                            return Ok(None);
-                        }
-                    }
-                    return Ok(None);
-                }
-                Crossing::Unread(part) => {
-                    let crosses = unguarded::is_crossed(log, part).await?;
-                    plan.read.insert(part, crosses);
-                    let (timeline, from, to) = part;
-                    let database = &self.name;
-                    if !crosses {
-                        tracing::warn!(database, %from, %to, "the server ran with wal_level=minimal: no earlier base restores what is behind that");
-                        continue;
-                    }
-                    tracing::info!(database, %from, %to, "no slot kept this part of the log, and a recovery crosses it: no base is needed");
-                    // Where nothing may be deleted, the next process reads it again.
-                    if let Err(error) = log.remove_unguarded(timeline, from, to).await {
-                        tracing::debug!(database, "the record of it stays: {error}");
-                    }
-                }
-            }
-        }
     }
 
     /// One base, as soon as the log streams. Plans what comes after it.

@@ -126,8 +126,6 @@ pub(super) struct Found {
     pub(super) newest: Option<Newest>,
     /// The newest base whose manifest can be read, whether it restores anything or not.
     pub(super) last: Option<Brief>,
-    /// Parts of the log that no slot kept: the server's timeline, the begin and the end.
-    pub(super) unguarded: Vec<(TimelineId, Lsn, Lsn)>,
     /// The log, if there is one.
     pub(super) log: Option<Log>,
 }
@@ -137,16 +135,11 @@ pub(super) struct Found {
 /// # Errors
 /// When the vault can't be listed, or a manifest can't be read because the vault is away for a moment.
 pub(super) async fn find(vault: &Vault, listed: &[(Listed, u128)], known: &mut Known) -> Result<Found, Error> {
-    let (mut written, mut unguarded, mut contents) = (line::Written::default(), Vec::new(), None);
+    let (mut written, mut contents) = (line::Written::default(), None);
     let log = Log::open(vault).await?;
     if let Some(log) = &log {
         let size = log.cluster().segment_size;
-        let mut see = |object: LogObject, at: Moment| {
-            written.add(object, at, size);
-            if let LogObject::Unguarded { timeline, start, end } = object {
-                unguarded.push((timeline, start, end));
-            }
-        };
+        let mut see = |object: LogObject, at: Moment| written.add(object, at, size);
         contents = Some(log.contents_beside(&mut see).await?);
     }
     known.0.retain(|base, (mark, _)| listed.binary_search(&(*base, *mark)).is_ok());
@@ -183,7 +176,7 @@ pub(super) async fn find(vault: &Vault, listed: &[(Listed, u128)], known: &mut K
         })
     });
     let last = known.0.values().next_back().map(|(_, brief)| *brief);
-    Ok(Found { newest, last, unguarded, log })
+    Ok(Found { newest, last, log })
 }
 
 /// The newest base that restores something; `None` if none does.
@@ -353,7 +346,7 @@ async fn verify_log(vault: &Vault, verification: &mut Verification, progress: &A
                 LogFile::Segment(SegmentName::of(timeline, start, cluster.segment_size))
             }
             // They are read with the log's contents.
-            LogObject::Hole { .. } | LogObject::Unguarded { .. } | LogObject::Trimmed { .. } => continue,
+            LogObject::Hole { .. } | LogObject::Trimmed { .. } => continue,
         };
         // The ranges of a segment are read together.
         if last.replace(file) == Some(file) {

@@ -5,8 +5,8 @@
 //! `recover` asks the log only how far it goes. `history` looks at both, `retention` decides what of them may go and `maintain`
 //! carries it out, unless `clock` says that the clock jumped. `examine` looks whether a server allows it. `aside` recovers it in a
 //! server that is thrown away: to check what a vault keeps (`prove`), or to take a database out of it (`extract`). `kept` is a vault
-//! as an engine, and `continuous` a cluster that is protected all the time: `judge` decides what its status is, `plan` when what
-//! is done, and `unguarded` whether a recovery crosses what no slot kept. `docs/formats.md` specifies the objects.
+//! as an engine, and `continuous` a cluster that is protected all the time: `judge` decides what its status is, and `plan` when
+//! what is done. `docs/formats.md` specifies the objects.
 
 mod aside;
 pub mod base;
@@ -24,4 +24,3 @@ pub mod receive;
 mod records;
 pub mod recover;
 mod retention;
-mod unguarded;

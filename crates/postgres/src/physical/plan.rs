@@ -1,6 +1,5 @@
 //! When is what done for a cluster that is protected continuously? Facts of the last look and the last base; no I/O.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use seawall_archive::log::Lsn;
@@ -10,7 +9,6 @@ use tokio::time::Instant;
 
 use super::history::Known;
 use super::judge;
-use super::unguarded::Part;
 
 /// The longest sleep: a clock that was set is noticed after this time. The vault is looked at as often.
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
@@ -57,8 +55,6 @@ pub(super) struct Plan {
     pub(super) has_received: bool,
     /// The manifests that were read.
     pub(super) known: Known,
-    /// Parts of the log that no slot kept and that were read: whether a recovery crosses them.
-    pub(super) read: BTreeMap<Part, bool>,
 }
 
 impl Plan {
@@ -81,7 +77,6 @@ impl Plan {
             has_streamed: false,
             has_received: false,
             known: Known::default(),
-            read: BTreeMap::new(),
         }
     }
 

@@ -31,9 +31,6 @@ const CHECKSUM: usize = 20;
 /// Where the manager of a record is in its header.
 const MANAGER: usize = 17;
 
-/// The manager of the log itself, which tells of changed settings.
-pub(crate) const PARAMETERS: u8 = 0;
-
 /// The manager of tablespaces.
 pub(crate) const TABLESPACES: u8 = 5;
 
@@ -50,8 +47,6 @@ pub(crate) enum Event {
     Ended(Moment),
     /// A server began this timeline, by its clock.
     Began(Moment),
-    /// The server began to run with `wal_level = minimal`. No recovery goes on behind that.
-    Minimal,
     /// A tablespace was made in a folder.
     Tablespace {
         /// Its folder.
@@ -218,8 +213,6 @@ fn event(record: &[u8]) -> Option<Event> {
             let seconds = i64::from_le_bytes(content.get(64..72)?.try_into().ok()?);
             Some(Event::Began(Moment::from_millis(seconds.checked_mul(1000)?)))
         }
-        // Changed settings: the level of the log is the sixth number.
-        (PARAMETERS, _) if info == 0x60 => (content()?.get(20..24)? == [0; 4]).then_some(Event::Minimal),
         (TABLESPACES, 0x00) => {
             // Behind its number.
             let location = content()?.get(4..)?.split(|byte| *byte == 0).next()?;
@@ -343,23 +336,6 @@ mod tests {
             let mut bytes = pages(left, &records);
             bytes.resize(bytes.len().next_multiple_of(PAGE) + PAGE, 0);
             assert_eq!(read(&bytes, bytes.len()), (expected.to_vec(), Rest::None), "{left}");
-        }
-    }
-
-    #[test]
-    fn only_a_change_to_the_minimal_level_is_told() {
-        let settings = |level: u8| {
-            let numbers: Vec<u8> =
-                [100_u32, 8, 10, 0, 64, level.into()].into_iter().flat_map(u32::to_le_bytes).collect();
-            [numbers, vec![0, 0]].concat()
-        };
-        for (manager, info, level, expected) in
-            [(0, 0x60, 0, true), (0, 0x60, 1, false), (0, 0x60, 2, false), (0, 0x70, 0, false), (10, 0x60, 0, false)]
-        {
-            let bytes = pages(0, &[record(manager, info, &settings(level)), ended(1)]);
-            let (found, _) = read(&bytes, bytes.len());
-            assert_eq!(found.contains(&Event::Minimal), expected, "{manager} {info:#x} {level}");
-            assert!(found.contains(&at(1)), "the record behind it is read");
         }
     }
 

@@ -168,9 +168,9 @@ pub(crate) fn extent(object: LogObject, size: SegmentSize) -> Option<(TimelineId
     };
     match object {
         LogObject::File(LogFile::Segment(name) | LogFile::Partial(name) | LogFile::Backup(name, _)) => segment(name),
-        LogObject::Range { timeline, start, end }
-        | LogObject::Hole { timeline, start, end }
-        | LogObject::Unguarded { timeline, start, end } => Some((timeline, start, end)),
+        LogObject::Range { timeline, start, end } | LogObject::Hole { timeline, start, end } => {
+            Some((timeline, start, end))
+        }
         LogObject::File(LogFile::History(_)) | LogObject::Trimmed { .. } => None,
     }
 }

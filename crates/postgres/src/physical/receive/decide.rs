@@ -96,17 +96,6 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     Decision::Stream(Start { hole, ..start })
 }
 
-/// The part of the server's log that the vault lacks and no slot keeps: what the server wrote there isn't known to be a log that a
-/// recovery crosses. `None` if the vault has no log, or all of the server's.
-pub(super) fn unguarded(facts: &Facts<'_>) -> Option<(Lsn, Lsn)> {
-    frontier(facts.contents, facts.history, None)?;
-    match decide(facts) {
-        Decision::Stream(start) => (start.durable < facts.flushed).then_some((start.durable, facts.flushed)),
-        // It isn't received.
-        Decision::Demoted { .. } | Decision::Behind { .. } => None,
-    }
-}
-
 /// Where the log goes on that ends at `durable` on `timeline`.
 pub(super) fn following(history: &History, timeline: TimelineId, durable: Lsn, size: SegmentSize) -> Start {
     let from = durable.segment_start(size);

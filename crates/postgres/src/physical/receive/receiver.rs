@@ -13,7 +13,7 @@ use seawall_vault::Vault;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::decide::{Decision, Facts, Start, decide, following, unguarded};
+use super::decide::{Decision, Facts, Start, decide, following};
 use super::stream::{Ended, Mode, Stream};
 use crate::client::Connection;
 use crate::{Error, Target};
@@ -288,24 +288,18 @@ impl Receiver {
             Some(_) => History::first(identity.timeline),
             None => self.histories(connection, &log, identity.timeline).await?,
         };
-        let facts = |removed: bool, kept: Lsn| Facts {
+        let (kept, was_made) = self.bounded(self.slot(connection, identity.flushed, memory)).await?;
+        let new_slot = was_made && contents.timelines.values().any(|held| !held.spans.is_empty());
+        let facts = Facts {
             server,
             history: &history,
             flushed: identity.flushed,
             contents: &contents,
-            removed,
+            removed: memory.removed,
             kept,
             follows: self.options.timeline,
         };
-        if self.bounded(self.kept(connection, memory)).await?.is_none()
-            && let Some((start, end)) = unguarded(&facts(false, identity.flushed))
-        {
-            // Before the slot is there: with it, a process that starts again wouldn't know.
-            log.put_unguarded(identity.timeline, start, end).await?;
-        }
-        let (kept, was_made) = self.bounded(self.slot(connection, identity.flushed, memory)).await?;
-        let new_slot = was_made && contents.timelines.values().any(|held| !held.spans.is_empty());
-        let start = match decide(&facts(memory.removed, kept)) {
+        let start = match decide(&facts) {
             Decision::Stream(start) => start,
             Decision::Demoted { newest, switch } => return Err(self.demoted(identity.timeline, newest, switch)),
             Decision::Behind { ours } => return Err(self.behind(identity.flushed, ours)),
@@ -376,19 +370,14 @@ impl Receiver {
         Ok(history)
     }
 
-    /// From where on the server keeps its log for us; `None` if no slot does that.
-    async fn kept(&self, connection: &mut Connection, memory: &Memory) -> Result<Option<Lsn>, Error> {
-        let found = connection.slot(&self.options.slot).await?;
-        Ok(found.and_then(|slot| slot.restart).filter(|_| !memory.given_up))
-    }
-
     /// Has the slot that keeps the log for us. Returns from where on it keeps it, and whether it was made now.
     async fn slot(&self, connection: &mut Connection, flushed: Lsn, memory: &mut Memory) -> Result<(Lsn, bool), Error> {
         let name = &self.options.slot;
-        if let Some(restart) = self.kept(connection, memory).await? {
+        let found = connection.slot(name).await?;
+        if let Some(restart) = found.and_then(|slot| slot.restart).filter(|_| !memory.given_up) {
             return Ok((restart, false));
         }
-        if connection.slot(name).await?.is_some() {
+        if found.is_some() {
             // The server gave it up: it keeps nothing.
             connection.drop_slot(name).await?;
         }

@@ -35,9 +35,7 @@ impl Written {
                 name.start(size).and_then(|start| start.after(size.bytes().into()))
             }
             LogObject::Range { end, .. } => Some(end),
-            LogObject::File(_) | LogObject::Hole { .. } | LogObject::Unguarded { .. } | LogObject::Trimmed { .. } => {
-                None
-            }
+            LogObject::File(_) | LogObject::Hole { .. } | LogObject::Trimmed { .. } => None,
         };
         let times = self.0.entry(object.timeline()).or_default();
         times.first = Some(times.first.map_or(at, |first| first.min(at)));

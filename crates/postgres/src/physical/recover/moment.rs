@@ -31,7 +31,7 @@ pub(super) async fn begun(log: &Log, timeline: TimelineId) -> Result<Option<Mome
             Event::Ended(moment) => {
                 ended.get_or_insert(moment);
             }
-            Event::Began(_) | Event::Tablespace { .. } | Event::Minimal => {}
+            Event::Began(_) | Event::Tablespace { .. } => {}
         });
         Ok::<_, Error>(began.map(|began| at_the_latest(began, ended)))
     };
