@@ -288,6 +288,28 @@ fn behind_a_failover_to_a_server_that_lacks_the_end_of_the_newest_base_one_is_ma
 }
 
 #[test]
+fn behind_a_slot_that_was_made_anew_a_base_is_made_although_the_log_has_no_hole() {
+    let mut site = Site::start(18, "max_slot_wal_keep_size = '1GB'\nwal_keep_size = '512MB'\n", CONTINUOUS);
+    site.commit(3);
+    let mut process = site.protect();
+    site.until_protected();
+    process.stop().ok();
+    assert_eq!(site.bases(), 1);
+    site.server.sql("postgres", "SELECT pg_drop_replication_slot('seawall')");
+    site.commit(3);
+    let mut process = site.protect();
+    wait::until("another base", LATE, || (site.bases() == 2).then_some(()));
+    let status = site.until_protected();
+    assert!(status["hole"].is_null() && status["error"].is_null(), "{status}");
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    let sums = site.sums();
+    process.kill_9();
+    site.server.kill();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
 fn a_standby_whose_log_is_shipped_is_not_alone() {
     let program = seawall_tests::seawall().canonicalize().expect("a program");
     let mut shipped = PathBuf::new();
@@ -298,6 +320,8 @@ fn a_standby_whose_log_is_shipped_is_not_alone() {
     };
     let primary = Server::start_on(18, 5432, archiving).expect("the server gets ready");
     primary.sql("postgres", "CREATE TABLE t (tx int, n int, filler text); CREATE ROLE seawall LOGIN REPLICATION");
+    // Whether it has a primary to receive from, only those may see who may read all settings.
+    primary.sql("postgres", "GRANT pg_read_all_settings TO seawall");
     primary.sql("postgres", &format!("GRANT EXECUTE ON FUNCTION {} TO seawall", FUNCTIONS.join(", ")));
     let base = primary.base();
     let mut done = 0;
@@ -327,7 +351,11 @@ fn a_standby_whose_log_is_shipped_is_not_alone() {
 #[test]
 fn a_standby_that_lost_its_primary_is_not_in_step() {
     let mut primary = Site::server(18, "max_slot_wal_keep_size = '1GB'\n");
+    primary.sql("postgres", "GRANT pg_read_all_settings TO seawall");
     let mut site = Site::of(Server::standby_of(&primary), CONTINUOUS);
+    // As those have it that get log from an archive while their primary is away.
+    site.server.sql("postgres", "ALTER SYSTEM SET restore_command = '/bin/false'");
+    site.server.sql("postgres", "SELECT pg_reload_conf()");
     let mut process = site.protect();
     wal::commit(&primary, &mut site.transactions, 3);
     let status = site.until_protected();
@@ -340,6 +368,10 @@ fn a_standby_that_lost_its_primary_is_not_in_step() {
     let told = || site.status().filter(|status| status["error"]["code"] == "postgres.standby-alone");
     let status = wait::until("the loss to be told", LATE, told);
     assert_ne!(status["lag_ms"], 0, "{status}");
+    process.stop().ok();
+    // A process that never saw it receive anything tells it too.
+    let mut process = site.protect();
+    wait::until("the loss to be told again", LATE, told);
     process.stop().ok();
     assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
 }

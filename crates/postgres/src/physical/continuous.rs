@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use seawall_archive::log::{self, Log, Lsn};
+use seawall_archive::log::{self, Lsn};
 use seawall_archive::{RetentionPolicy, Schedule, retry_after};
 use seawall_core::{
     Activity, Clock, Description, Engine, Failure, Figures, Files, Gauge, History, Hole, Kind, LastError, Moment,
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::base::{self, Made};
-use super::history::{self, Brief, Found, Newest};
+use super::history::{self, Found, Newest};
 use super::judge::{self, Judged, Looked, State, Verdict, judge};
 use super::kept::{Kept, may_not_delete};
 use super::plan::{LONGEST_SLEEP, Plan, SOON};
@@ -60,7 +60,7 @@ pub trait ClusterSource: Send + Sync {
 pub struct Heard {
     /// Whether it receives its log.
     pub receives: bool,
-    /// Whether it has a command that restores its log.
+    /// Whether a command restores its log and it has no primary to receive it from. False where the role may not see that.
     pub ships: bool,
     /// How long ago a message came, or the last transaction was committed that it replayed where a command restores its log; `None` if
     /// none did, or the role may not see that.
@@ -112,13 +112,16 @@ impl ClusterSource for Server {
     }
 }
 
-/// Whether a server is a standby, whether it receives log, whether a command restores it, and how many milliseconds ago it heard of its primary. A standby whose log is
-/// shipped to it hears of transactions alone.
+/// Whether a server is a standby, whether it receives log, whether its log is only shipped to it, and how many milliseconds ago it heard
+/// of its primary. A standby whose log is shipped hears of transactions alone. `primary_conninfo` shows itself to those alone who may
+/// read all settings.
 const HEARD: &str = "SELECT pg_catalog.pg_is_in_recovery(), r.pid IS NOT NULL, s.ships, \
     pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - CASE WHEN r.pid IS NOT NULL \
     THEN r.last_msg_receipt_time WHEN s.ships THEN pg_catalog.pg_last_xact_replay_timestamp() END) * 1000)\
     ::pg_catalog.int8::pg_catalog.text \
-    FROM (SELECT pg_catalog.current_setting('restore_command') OPERATOR(pg_catalog.<>) '' AS ships) AS s \
+    FROM (SELECT pg_catalog.count(*) OPERATOR(pg_catalog.=) 2 AS ships FROM pg_catalog.pg_settings \
+    WHERE name OPERATOR(pg_catalog.=) 'restore_command' AND setting OPERATOR(pg_catalog.<>) '' \
+    OR name OPERATOR(pg_catalog.=) 'primary_conninfo' AND setting OPERATOR(pg_catalog.=) '') AS s \
     LEFT JOIN pg_catalog.pg_stat_wal_receiver AS r ON true";
 
 /// How far a server's log is durable there; a standby has what it received or replayed.
@@ -340,11 +343,9 @@ impl Continuous {
         match heard {
             Ok(None) => self.state.send_modify(|state| state.standby = None),
             Ok(Some(Heard { receives, ships, age })) => {
-                plan.has_received |= receives;
-                let is_alone = judge::is_alone(receives, ships, plan.has_received);
                 self.state.send_modify(|state| {
                     let last = state.standby.as_ref().and_then(|standby| standby.alone.as_ref());
-                    let alone = is_alone.then(|| LastError::again(last, &alone(self.source.url()), now));
+                    let alone = (!receives && !ships).then(|| LastError::again(last, &alone(self.source.url()), now));
                     state.standby = Some(judge::standby(state.standby.as_ref(), age, alone, now));
                 });
             }
@@ -369,10 +370,12 @@ impl Continuous {
         let vault = self.kept.vault();
         let marked = base::list_marked(vault).await?;
         let listed: Vec<base::Listed> = marked.iter().map(|(base, _)| *base).collect();
-        let Found { newest: found, last: read, log } = history::find(vault, &marked, &mut plan.known).await?;
-        let Pushed { unpushed, is_written } = self.pushed(found.as_ref(), read.as_ref(), log.as_ref()).await?;
+        let seen = history::find(vault, &marked, &mut plan.known).await?;
+        let Pushed { unpushed, is_written } = self.pushed(&seen).await?;
+        let found = seen.newest;
         let (now, last) = (self.clock.now(), listed.last().copied());
         let standing = self.receiver.as_ref().map(|receiver| receiver.standing().borrow().clone());
+        let is_fresh = plan.made.is_some_and(|(_, at)| at.elapsed() < FRESH);
         let looked = Looked {
             found: found.as_ref(),
             listed: last.map(|base| base.id),
@@ -381,7 +384,7 @@ impl Continuous {
                 None => false,
             },
             made: plan.made.map(|(stop, _)| stop),
-            is_fresh: plan.made.is_some_and(|(_, at)| at.elapsed() < FRESH),
+            is_fresh,
             is_written,
             standing: standing.as_ref(),
         };
@@ -397,7 +400,7 @@ impl Continuous {
         plan.look_at = Instant::now()
             + match verdict {
                 Verdict::Leads | Verdict::Due | Verdict::Unknown => LONGEST_SLEEP,
-                Verdict::Waits if self.receiver.is_none() => SOON,
+                Verdict::Waits if self.receiver.is_none() && is_fresh => SOON,
                 Verdict::Waits | Verdict::Lost => AGAIN,
             };
         let begun = listed.iter().map(|base| base.id.moment());
@@ -438,20 +441,16 @@ impl Continuous {
     }
 
     /// What the server has of a log that it pushes. Of a log that is received, the receiver knows.
-    async fn pushed(&self, found: Option<&Newest>, last: Option<&Brief>, log: Option<&Log>) -> Result<Pushed, Failure> {
-        if self.receiver.is_some() || last.is_none() {
-            return Ok(Pushed::default());
-        }
+    async fn pushed(&self, seen: &Found) -> Result<Pushed, Failure> {
+        let Some(last) = seen.last.filter(|_| self.receiver.is_none()) else { return Ok(Pushed::default()) };
         let flushed = self.source.flushed().await?;
-        let unpushed = found.zip(log).map_or(0, |(found, log)| {
+        let unpushed = seen.newest.as_ref().zip(seen.log.as_ref()).map_or(0, |(found, log)| {
             let reached = found.point.position.parse().unwrap_or(found.stop);
             judge::unpushed(flushed, reached, log.cluster().segment_size)
         });
-        let is_written = last.is_some_and(|last| {
-            let size = u32::try_from(last.segment).ok().and_then(log::SegmentSize::new);
-            size.is_some_and(|size| judge::is_written(last.stop, flushed, size))
-        });
-        Ok(Pushed { unpushed, is_written })
+        let size = u32::try_from(last.segment).ok().and_then(log::SegmentSize::new);
+        let is_written = |size| judge::is_written(last.start, last.stop, seen.reached, flushed, size);
+        Ok(Pushed { unpushed, is_written: size.is_some_and(is_written) })
     }
 
     /// One base, as soon as the log streams. Plans what comes after it.
@@ -622,7 +621,8 @@ async fn is_sealed(vault: &Vault, base: base::Listed) -> bool {
 /// A standby receives nothing.
 fn alone(server: String) -> Failure {
     let cause = "it is a standby that receives no log of its primary: nothing that is committed there comes here";
-    let next = "look at primary_conninfo and the standby's log; or name the primary, if another server was promoted";
+    let next = "look at primary_conninfo and the standby's log; or name the primary, if another server was promoted; or, if its log is only \
+                shipped to it, GRANT pg_read_all_settings to the role, which sees then that it has no primary to receive from";
     Failure::new(Kind::Unavailable, "postgres.standby-alone", server, cause, next)
 }
 
@@ -759,7 +759,7 @@ mod tests {
 
     use bytes::Bytes;
     use futures::FutureExt as _;
-    use seawall_archive::log::{Cluster, SegmentName, SegmentSize, SystemId, TimelineId};
+    use seawall_archive::log::{Cluster, Log, SegmentName, SegmentSize, SystemId, TimelineId};
     use seawall_archive::write_document;
     use seawall_core::{Phase, Steady, SystemClock, Thinning};
     use seawall_vault::memory::MemoryStore;

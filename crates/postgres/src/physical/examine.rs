@@ -3,7 +3,7 @@
 use seawall_core::{Failure, Kind};
 
 use super::base::{self, rights};
-use super::receive::{ReceiveOptions, settings};
+use super::receive::{ReceiveOptions, Settings, settings};
 use crate::client::Target;
 
 /// What a server has.
@@ -31,9 +31,8 @@ pub async fn examine(target: &Target, receive: Option<&ReceiveOptions>) -> Resul
         let replicates = connection.one(REPLICATES).await?.text(0) == "t";
         let level = connection.setting("wal_level").await?;
         examined.refusals.extend(cannot_stream(replicates, level.as_deref(), target));
-        let kept = connection.setting("max_slot_wal_keep_size").await?;
-        let waits_for = connection.setting("synchronous_standby_names").await?;
-        examined.warning = settings(options.synchronous, kept.as_deref(), waits_for.as_deref(), &name);
+        let found = Settings::of(&mut connection, options.synchronous).await?;
+        examined.warning = settings(options.synchronous, &found, &name);
     }
     connection.close().await;
     Ok(examined)

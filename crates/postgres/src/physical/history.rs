@@ -107,7 +107,8 @@ pub(super) struct Brief {
     id: SetId,
     ended: Moment,
     timeline: u32,
-    start: Lsn,
+    /// Where the log begins that the base needs.
+    pub(super) start: Lsn,
     /// The end of the log that the base needs.
     pub(super) stop: Lsn,
     /// Bytes of a segment of the log.
@@ -126,6 +127,8 @@ pub(super) struct Found {
     pub(super) newest: Option<Newest>,
     /// The newest base whose manifest can be read, whether it restores anything or not.
     pub(super) last: Option<Brief>,
+    /// How far the log goes from the start of that one on.
+    pub(super) reached: Option<Lsn>,
     /// The log, if there is one.
     pub(super) log: Option<Log>,
 }
@@ -158,11 +161,9 @@ pub(super) async fn find(vault: &Vault, listed: &[(Listed, u128)], known: &mut K
             Err(error) => tracing::debug!(base = %base.id, "{error}"),
         }
     }
+    let reach = |contents, brief: &Brief| line::reach(contents, &written, brief.timeline, brief.start, brief.stop);
     let newest = contents.as_ref().and_then(|contents| {
-        let its = |brief: &Brief| {
-            let reach = line::reach(contents, &written, brief.timeline, brief.start, brief.stop)?;
-            (reach.lsn >= brief.stop).then_some(reach)
-        };
+        let its = |brief: &Brief| reach(contents, brief).filter(|reach| reach.lsn >= brief.stop);
         let (brief, reach) = known.0.values().rev().find_map(|(_, brief)| Some((*brief, its(brief)?)))?;
         Some(Newest {
             id: brief.id,
@@ -176,7 +177,8 @@ pub(super) async fn find(vault: &Vault, listed: &[(Listed, u128)], known: &mut K
         })
     });
     let last = known.0.values().next_back().map(|(_, brief)| *brief);
-    Ok(Found { newest, last, log })
+    let reached = last.zip(contents.as_ref()).and_then(|(brief, contents)| Some(reach(contents, &brief)?.lsn));
+    Ok(Found { newest, last, reached, log })
 }
 
 /// The newest base that restores something; `None` if none does.

@@ -7,7 +7,7 @@ use seawall_archive::{Schedule, SetId};
 use seawall_core::{Failure, Kind, LastError, Moment, Phase, Point};
 
 use super::history::Newest;
-use super::receive::{Seams, Standing};
+use super::receive::{Seams, Standing, Waits};
 
 /// A base may be so much newer than the clock says, because the clock was set back a little.
 const AHEAD: Duration = Duration::from_secs(3600);
@@ -49,12 +49,6 @@ pub(super) struct Standby {
     pub(super) is_silent: bool,
     /// What it means that it receives nothing; `None` while it does.
     pub(super) alone: Option<LastError>,
-}
-
-/// Whether a standby has lost its primary: it doesn't receive its log now, and either nothing else brings it, or it did receive it in the
-/// time of this process. A standby whose log is only shipped to it by a command can't be told from one whose primary is quiet.
-pub(super) fn is_alone(receives: bool, ships: bool, has_received: bool) -> bool {
-    !receives && (!ships || has_received)
 }
 
 /// What is known of a standby whose last message came `age` ago, if that is known, and which has lost its primary if there is an
@@ -151,7 +145,7 @@ pub(super) fn judge(state: &State, standing: Option<&Standing>, now: Moment) -> 
 
 /// What it means that commits of the server wait for the vault longer than they may. `log` says why the log isn't received.
 fn holds(standing: &Standing, log: Option<&LastError>, now: Moment) -> Option<LastError> {
-    let holds = standing.holds.as_ref()?;
+    let holds = standing.holds.as_ref().filter(|holds| standing.streaming || holds.when == Waits::Always)?;
     let since = standing.waits_since.filter(|since| now.since(*since) > holds.within)?;
     let why = match (log, standing.streaming) {
         (Some(error), false) => format!("the log isn't received: {} ({})", error.message, error.code),
@@ -161,8 +155,11 @@ fn holds(standing: &Standing, log: Option<&LastError>, now: Moment) -> Option<La
         }
     };
     let cause = format!("each commit waits for the vault, as synchronous_standby_names asks, since {since}; {why}");
-    let next = "bring the vault back (`seawall vault probe`); or let commits go on that are in the server alone, as a superuser: ALTER SYSTEM SET \
-                synchronous_standby_names = ''; SELECT pg_catalog.pg_reload_conf()";
+    let others = holds.others.replace('\'', "''");
+    let next = format!(
+        "bring the vault back (`seawall vault probe`); or let commits go on without it, as a superuser: ALTER SYSTEM SET \
+         synchronous_standby_names = '{others}'; SELECT pg_catalog.pg_reload_conf()"
+    );
     let failure = Failure::new(Kind::Unavailable, "postgres.commits-wait", holds.server.clone(), cause, next);
     Some(LastError::new(&failure, since))
 }
@@ -243,10 +240,12 @@ pub(super) fn unpushed(flushed: Lsn, reached: Lsn, size: log::SegmentSize) -> u6
     flushed.segment_start(size).byte().saturating_sub(reached.byte())
 }
 
-/// Whether a server that is at `flushed` still writes the segment in which the log of a base ends, at `stop`.
-pub(super) fn is_written(stop: Lsn, flushed: Lsn, size: log::SegmentSize) -> bool {
+/// Whether nothing of the log from `start` to `stop`, which a base needs, is missing but the last segment, and the server, which is at
+/// `flushed`, still writes that. `reached` is how far the log in the vault goes from `start` on.
+pub(super) fn is_written(start: Lsn, stop: Lsn, reached: Option<Lsn>, flushed: Lsn, size: log::SegmentSize) -> bool {
     let last = Lsn::new(stop.byte().saturating_sub(1)).segment_start(size);
-    last.after(size.bytes().into()).is_some_and(|end| flushed < end)
+    let has_rest = start.segment_start(size) >= last || reached.is_some_and(|reached| reached >= last);
+    has_rest && last.after(size.bytes().into()).is_some_and(|end| flushed < end)
 }
 
 #[cfg(test)]
@@ -399,19 +398,6 @@ mod tests {
     }
 
     #[test]
-    fn which_standby_is_alone() {
-        for (receives, ships, has_received, expected) in [
-            (true, false, true, false),
-            (true, true, true, false),
-            (false, false, false, true),
-            (false, true, false, false),
-            (false, true, true, true),
-        ] {
-            assert_eq!(is_alone(receives, ships, has_received), expected, "{receives} {ships} {has_received}");
-        }
-    }
-
-    #[test]
     fn what_is_known_of_a_standby() {
         let alone = || error("x");
         let before = Standby { heard: Some(at(900_000)), is_silent: false, alone: None };
@@ -481,13 +467,17 @@ mod tests {
     fn commits_that_wait_too_long_are_told_with_the_reason() {
         let within = Duration::from_secs(30);
         let waits = |seconds: i64| Some(at(NOW - seconds * 1000));
-        let holds = Some(Holds { server: "s".into(), within });
+        let of = |when| Some(Holds { server: "s".into(), within, when, others: "FIRST 1 (\"it's\")".into() });
+        let (holds, first) = (of(Waits::Always), of(Waits::Connected));
         for (what, holds, waits_since, streaming, failure, expected) in [
             ("in step", holds.clone(), None, true, None, None),
             ("for a short while", holds.clone(), waits(30), true, None, None),
             ("too long", holds.clone(), waits(31), true, None, Some("the vault has the log up to 0/90")),
             ("the vault is away", holds.clone(), waits(31), false, Some(failed("vault.away")), Some("(vault.away)")),
             ("nothing streamed yet", holds, waits(31), false, None, Some("the log isn't received yet")),
+            ("first of several", first.clone(), waits(31), true, None, Some("the vault has the log up to 0/90")),
+            ("another one takes its place", first, waits(31), false, Some(failed("vault.away")), None),
+            ("the server is away", of(Waits::Always), None, false, Some(failed("postgres.unreachable")), None),
             ("they don't wait", None, waits(31), false, Some(failed("vault.away")), None),
         ] {
             let standing = Standing { holds, waits_since, streaming, failure, ..standing() };
@@ -495,13 +485,15 @@ mod tests {
             let told = error.filter(|error| error.code == "postgres.commits-wait");
             assert_eq!(told.is_some(), expected.is_some(), "{what}");
             if let (Some(told), Some(expected)) = (told, expected) {
-                assert!(told.message.contains(expected) && told.next.contains("ALTER SYSTEM"), "{what}: {told:?}");
+                assert!(
+                    told.message.contains(expected) && told.next.contains("= 'FIRST 1 (\"it''s\")';"),
+                    "{what}: {told:?}"
+                );
                 assert_eq!(Some(told.at), waits_since, "{what}");
             }
         }
         let stopped = State { runs: false, ..state() };
-        let standing =
-            Standing { holds: Some(Holds { server: "s".into(), within }), waits_since: waits(90), ..standing() };
+        let standing = Standing { holds: of(Waits::Always), waits_since: waits(90), ..standing() };
         assert_eq!(judge(&stopped, Some(&standing), at(NOW)).error, None, "it doesn't run");
     }
 
@@ -577,15 +569,21 @@ mod tests {
     fn which_segment_is_still_written() {
         let size = SegmentSize::new(1 << 20).expect("a size");
         let mega = 1 << 20;
-        for (stop, flushed, expected) in [
-            (3 * mega + 0x100, 3 * mega + 0x100, true),
-            (3 * mega + 0x100, 4 * mega - 1, true),
-            (3 * mega + 0x100, 4 * mega, false),
+        for (start, stop, reached, flushed, expected) in [
+            (3 * mega + 0x28, 3 * mega + 0x100, None, 3 * mega + 0x100, true),
+            (3 * mega + 0x28, 3 * mega + 0x100, None, 4 * mega - 1, true),
+            (3 * mega + 0x28, 3 * mega + 0x100, None, 4 * mega, false),
             // The last byte is in the segment before.
-            (4 * mega, 4 * mega - 8, true),
-            (4 * mega, 4 * mega, false),
+            (3 * mega + 0x28, 4 * mega, None, 4 * mega - 8, true),
+            (3 * mega + 0x28, 4 * mega, None, 4 * mega, false),
+            // A segment before the last one was never pushed.
+            (2 * mega + 0x28, 3 * mega + 0x100, None, 3 * mega + 0x100, false),
+            (mega, 3 * mega + 0x100, Some(2 * mega), 3 * mega + 0x100, false),
+            (mega, 3 * mega + 0x100, Some(3 * mega), 3 * mega + 0x100, true),
         ] {
-            assert_eq!(is_written(Lsn::new(stop), Lsn::new(flushed), size), expected, "{stop} {flushed}");
+            let (start, stop, flushed) = (Lsn::new(start), Lsn::new(stop), Lsn::new(flushed));
+            let found = is_written(start, stop, reached.map(Lsn::new), flushed, size);
+            assert_eq!(found, expected, "{start} {stop} {reached:?} {flushed}");
         }
     }
 

@@ -51,8 +51,6 @@ pub(super) struct Plan {
     pub(super) upkeep_at: Option<Moment>,
     /// Whether the log streamed in this process.
     pub(super) has_streamed: bool,
-    /// Whether the server, a standby, was seen to receive its log.
-    pub(super) has_received: bool,
     /// The manifests that were read.
     pub(super) known: Known,
 }
@@ -75,7 +73,6 @@ impl Plan {
             not_before: None,
             upkeep_at: None,
             has_streamed: false,
-            has_received: false,
             known: Known::default(),
         }
     }

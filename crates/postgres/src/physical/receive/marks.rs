@@ -20,15 +20,22 @@ pub(super) struct Marks {
     apart: Duration,
     /// How far the server's log goes.
     server: Lsn,
+    /// What the session before left: how far the server's log went when this one began, and since when the vault lacks some of it.
+    left: Option<(Lsn, Moment)>,
 }
 
 impl Default for Marks {
     fn default() -> Self {
-        Self { marks: VecDeque::new(), apart: APART, server: Lsn::default() }
+        Self { marks: VecDeque::new(), apart: APART, server: Lsn::default(), left: None }
     }
 }
 
 impl Marks {
+    /// The marks of a session that begins while the vault lacks something, `since` then, of what the server has up to `server`.
+    pub(super) fn behind(server: Lsn, since: Option<Moment>) -> Self {
+        Self { left: since.map(|since| (server, since)), ..Self::default() }
+    }
+
     /// The server's log went to `server` at `now`.
     pub(super) fn add(&mut self, server: Lsn, now: Moment) {
         if server <= self.server {
@@ -51,11 +58,12 @@ impl Marks {
 
     /// Since when the vault lacks something of what the server had, as far as [`Marks::passed`] knows.
     pub(super) fn waits_since(&self) -> Option<Moment> {
-        self.marks.front().map(|(_, at)| *at)
+        self.left.or_else(|| self.marks.front().copied()).map(|(_, at)| at)
     }
 
     /// The moment until which everything is in the vault, which has the log up to `durable`; `None` if nothing new is known.
     pub(super) fn passed(&mut self, durable: Lsn, now: Moment) -> Option<Moment> {
+        self.left = self.left.filter(|(server, _)| durable < *server);
         if durable >= self.server && self.server > Lsn::default() {
             self.marks.clear();
             self.apart = APART;
@@ -120,6 +128,25 @@ mod tests {
             marks.passed(Lsn::new(durable), at(ms));
             assert_eq!(marks.waits_since(), expected.map(at), "{server} {durable} {ms}");
         }
+    }
+
+    #[test]
+    fn a_session_goes_on_waiting_until_what_the_one_before_left_is_stored() {
+        let mut marks = Marks::behind(Lsn::new(200), Some(at(1000)));
+        for (server, durable, ms, expected) in [
+            (0, 100, 5000, Some(1000)),
+            (250, 199, 5100, Some(1000)),
+            (250, 200, 5200, Some(5100)),
+            (250, 250, 5300, None),
+        ] {
+            marks.add(Lsn::new(server), at(ms));
+            marks.passed(Lsn::new(durable), at(ms));
+            assert_eq!(marks.waits_since(), expected.map(at), "{server} {durable} {ms}");
+        }
+        // What it left tells nothing of what the server did meanwhile.
+        let mut marks = Marks::behind(Lsn::new(200), Some(at(1000)));
+        assert_eq!(marks.passed(Lsn::new(200), at(5000)), None);
+        assert_eq!((marks.waits_since(), Marks::behind(Lsn::new(200), None).waits_since()), (None, None));
     }
 
     #[test]

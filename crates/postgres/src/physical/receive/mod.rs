@@ -16,12 +16,14 @@ mod push;
 mod receiver;
 mod spool;
 mod stream;
+mod synchronous;
 mod tail;
 
 pub(super) use fetch::sound_segment;
 pub use fetch::{Request, fetch, hand_over};
 pub use page::{SegmentHeader, system_of};
 pub use push::{Pushed, push};
-pub(super) use receiver::settings;
 pub use receiver::{Holds, ReceiveOptions, Receiver, Seams, Standing};
+pub(super) use receiver::{Settings, settings};
 pub use spool::{Order, Spool};
+pub use synchronous::Waits;

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::decide::{Decision, Facts, Start, decide, following};
 use super::stream::{Ended, Mode, Stream};
+use super::synchronous::{Waits, names_us, waits, without_us};
 use crate::client::Connection;
 use crate::{Error, Target};
 
@@ -82,7 +83,8 @@ pub struct Standing {
     pub warning: Option<Failure>,
     /// Where the log may not go on from what was there before.
     pub seams: Seams,
-    /// Since when the vault lacks something that the server has sent; while nothing streams, since when that is so at the latest.
+    /// Since when the vault lacks something that the server had; while nothing streams, since when the server waits for that. `None`
+    /// while the server itself is away.
     pub waits_since: Option<Moment>,
     /// The server whose commits wait for this receiver, as far as that is known; `None` where they don't.
     pub holds: Option<Holds>,
@@ -95,6 +97,10 @@ pub struct Holds {
     pub server: String,
     /// How long a commit may wait before that is told.
     pub within: Duration,
+    /// When they wait.
+    pub when: Waits,
+    /// Its `synchronous_standby_names` without this receiver.
+    pub others: String,
 }
 
 /// Where the log may not go on from what was there before. After each of these, the newest base may not lead to the log's end.
@@ -171,10 +177,7 @@ impl Memory {
 impl Receiver {
     /// A receiver of the log of `target` into `vault`.
     pub fn new(target: Target, vault: Vault, options: ReceiveOptions, clock: Arc<dyn Clock>) -> Self {
-        // The server's setting says otherwise, once it is known.
-        let holds = options.synchronous.then(|| Holds { server: target.to_string(), within: options.commit_wait });
-        let standing = Standing { holds, ..Standing::default() };
-        Self { target, vault, options, clock, standing: watch::Sender::new(standing) }
+        Self { target, vault, options, clock, standing: watch::Sender::new(Standing::default()) }
     }
 
     /// Tells how it stands, from now on.
@@ -189,7 +192,6 @@ impl Receiver {
     /// When trying again can't help: another cluster's vault, other content in the vault, wrong settings or rights.
     pub async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
         let (mut backoff, mut patient, mut memory) = (BACKOFF, PATIENT, Memory::default());
-        self.waits();
         loop {
             let ended = tokio::select! {
                 biased;
@@ -201,8 +203,8 @@ impl Receiver {
             let waits = busy || matches!(error, Error::Log(LogError::Demoted { .. } | LogError::Behind { .. }));
             let vanished = matches!(error, Error::Log(LogError::Vanished { .. }));
             let learnt = memory.learn(error.sqlstate());
+            self.waits(matches!(error, Error::Archive(_) | Error::Log(_)));
             let failure = Failure::from(error);
-            self.waits();
             if !(failure.kind.may_pass() || busy || learnt) {
                 self.standing.send_modify(|standing| standing.streaming = false);
                 return Err(failure);
@@ -227,11 +229,12 @@ impl Receiver {
         }
     }
 
-    /// Nothing streams from now on: what is committed waits.
-    fn waits(&self) {
+    /// Nothing streams now: what is committed waits, if the server is there (`is_there`) and the vault is the reason. While the server is
+    /// away, nothing is known of its commits.
+    fn waits(&self, is_there: bool) {
         let now = self.clock.now();
         self.standing.send_modify(|standing| {
-            standing.waits_since.get_or_insert(now);
+            standing.waits_since = is_there.then(|| standing.waits_since.unwrap_or(now));
         });
     }
 
@@ -263,6 +266,8 @@ impl Receiver {
                 }
                 Ended::Switched(switch) => {
                     tracing::info!(timeline = switch.timeline.number(), at = %switch.position, "the server is on another timeline");
+                    // A standby that was promoted has commits of its own from now on.
+                    self.bounded(self.learn(&mut connection)).await?;
                     let newest = history.timeline.max(switch.timeline);
                     history = self.histories(&mut connection, &log, newest).await?;
                     start = following(&history, start.timeline, switch.position, log.cluster().segment_size);
@@ -277,8 +282,8 @@ impl Receiver {
         let identity = self.bounded(connection.identify()).await?;
         let server = Cluster { system: identity.system, segment_size: self.bounded(connection.segment_size()).await? };
         // Before the vault is asked: while it is away, it must be known whether commits wait for it.
-        let warning = self.bounded(self.warning(connection)).await?;
-        self.standing.send_modify(|standing| standing.warning = warning);
+        self.bounded(self.learn(connection)).await?;
+        self.waits(true);
         let log = Log::claim(&self.vault, server).await?;
         let contents = log.contents().await?;
         // A demoted server's histories must not be looked for first: it may have none.
@@ -388,22 +393,21 @@ impl Receiver {
         Ok((made.and_then(|slot| slot.restart).unwrap_or(flushed), true))
     }
 
-    /// What the server's settings lack: a bound for the log that it keeps for the slot, and a server that waits for this receiver where
-    /// its commits should.
-    async fn warning(&self, connection: &mut Connection) -> Result<Option<Failure>, Error> {
-        let kept = connection.setting("max_slot_wal_keep_size").await?;
-        let waits_for = match self.options.synchronous {
-            true => connection.setting("synchronous_standby_names").await?,
-            false => None,
-        };
-        let warning = settings(self.options.synchronous, kept.as_deref(), waits_for.as_deref(), &self.server());
+    /// Learns what the server's settings lack, and whether its commits wait for this receiver.
+    async fn learn(&self, connection: &mut Connection) -> Result<(), Error> {
+        let found = Settings::of(connection, self.options.synchronous).await?;
+        let warning = settings(self.options.synchronous, &found, &self.server());
         if let Some(failure) = &warning {
             tracing::warn!(code = failure.code, next = failure.next, "{failure}");
         }
-        let is_waited_for = self.options.synchronous && waits_for.as_deref().is_some_and(names_us);
-        let holds = is_waited_for.then(|| Holds { server: self.server(), within: self.options.commit_wait });
-        self.standing.send_modify(|standing| standing.holds = holds);
-        Ok(warning)
+        // A standby's list has no effect.
+        let list = found.waits_for.as_deref().filter(|_| !found.is_standby);
+        let holds = list.and_then(|list| {
+            let (server, within) = (self.server(), self.options.commit_wait);
+            Some(Holds { server, within, when: waits(list)?, others: without_us(list) })
+        });
+        self.standing.send_modify(|standing| (standing.warning, standing.holds) = (warning, holds));
+        Ok(())
     }
 
     pub(super) async fn bounded<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -440,30 +444,50 @@ impl Receiver {
     }
 }
 
-/// The name by which a server knows this receiver in `synchronous_standby_names`.
-const NAME: &str = "seawall";
-
-/// Whether commits of a server wait for this receiver whose `synchronous_standby_names` this is.
-fn names_us(list: &str) -> bool {
-    list.split([',', '(', ')', ' ', '"']).any(|word| word == NAME || word == "*")
+/// What a server says of itself.
+#[derive(Debug, Clone, Default)]
+pub(in crate::physical) struct Settings {
+    /// Its `max_slot_wal_keep_size`; `None` where it has no such setting.
+    kept: Option<String>,
+    /// Its `synchronous_standby_names`, if that matters.
+    waits_for: Option<String>,
+    /// Whether it is a standby, if that matters.
+    is_standby: bool,
 }
 
-/// What is wrong with a server's settings. `kept` is its `max_slot_wal_keep_size`, and `waits_for` its
-/// `synchronous_standby_names`; `None` where it has no such setting. Pure.
-pub(in crate::physical) fn settings(
-    synchronous: bool,
-    kept: Option<&str>,
-    waits_for: Option<&str>,
-    server: &str,
-) -> Option<Failure> {
+impl Settings {
+    /// Asks a server. `synchronous` says whether its commits are to wait.
+    pub(in crate::physical) async fn of(connection: &mut Connection, synchronous: bool) -> Result<Self, Error> {
+        let kept = connection.setting("max_slot_wal_keep_size").await?;
+        if !synchronous {
+            return Ok(Self { kept, ..Self::default() });
+        }
+        let waits_for = connection.setting("synchronous_standby_names").await?;
+        let is_standby = match connection.setting("in_hot_standby").await? {
+            Some(setting) => setting,
+            // Before version 14, each transaction of a standby is read-only, and few others are.
+            None => connection.setting("transaction_read_only").await?.unwrap_or_default(),
+        };
+        Ok(Self { kept, waits_for, is_standby: is_standby == "on" })
+    }
+}
+
+/// What is wrong with a server's settings. Pure.
+pub(in crate::physical) fn settings(synchronous: bool, found: &Settings, server: &str) -> Option<Failure> {
+    let Settings { kept, waits_for, is_standby } = found;
     let told = |code, cause: &str, next: &str| Some(Failure::new(Kind::Refused, code, server, cause, next));
-    if synchronous && !waits_for.is_some_and(names_us) {
+    if synchronous && *is_standby {
+        let cause = "commits don't wait for the vault: the server is a standby, and its primary doesn't wait for what it sends on";
+        let next = "name the primary, or set `synchronous: false`";
+        return told("postgres.not-synchronous", cause, next);
+    }
+    if synchronous && !waits_for.as_deref().is_some_and(names_us) {
         let cause = "its commits don't wait for the vault: synchronous_standby_names doesn't name seawall";
         let next = "as a superuser: ALTER SYSTEM SET synchronous_standby_names = 'seawall'; SELECT pg_catalog.pg_reload_conf(); or set \
                     `synchronous: false`";
         return told("postgres.not-synchronous", cause, next);
     }
-    if kept == Some("-1") {
+    if kept.as_deref() == Some("-1") {
         let cause = "max_slot_wal_keep_size is -1: while the vault is away, the server keeps its log without a bound, until its disk is full";
         let next = "as a superuser: ALTER SYSTEM SET max_slot_wal_keep_size = '10GB'; SELECT pg_catalog.pg_reload_conf(); choose what its disk can spare";
         return told("postgres.slot-unbounded", cause, next);
@@ -508,21 +532,23 @@ mod tests {
 
     #[test]
     fn what_settings_lack() {
-        for (synchronous, kept, waits_for, expected) in [
-            (false, Some("-1"), None, Some("postgres.slot-unbounded")),
-            (false, Some("10GB"), None, None),
+        for (synchronous, kept, waits_for, is_standby, expected) in [
+            (false, Some("-1"), None, false, Some("postgres.slot-unbounded")),
+            (false, Some("10GB"), None, false, None),
             // A server from before version 13 has no such setting.
-            (false, None, None, None),
-            (true, Some("10GB"), None, Some("postgres.not-synchronous")),
-            (true, Some("10GB"), Some(""), Some("postgres.not-synchronous")),
-            (true, Some("10GB"), Some("other, seawall2"), Some("postgres.not-synchronous")),
-            (true, Some("10GB"), Some("other, seawall"), None),
-            (true, Some("10GB"), Some("FIRST 1 (\"seawall\", other)"), None),
-            (true, Some("10GB"), Some("ANY 1 (*)"), None),
-            (true, Some("-1"), Some("seawall"), Some("postgres.slot-unbounded")),
+            (false, None, None, false, None),
+            (true, Some("10GB"), None, false, Some("postgres.not-synchronous")),
+            (true, Some("10GB"), Some(""), false, Some("postgres.not-synchronous")),
+            (true, Some("10GB"), Some("other, seawall2"), false, Some("postgres.not-synchronous")),
+            (true, Some("10GB"), Some("other, seawall"), false, None),
+            (true, Some("10GB"), Some("ANY 1 (*)"), false, None),
+            (true, Some("10GB"), Some("seawall"), true, Some("postgres.not-synchronous")),
+            (true, Some("-1"), Some("seawall"), false, Some("postgres.slot-unbounded")),
         ] {
-            let found = settings(synchronous, kept, waits_for, "s").map(|failure| failure.code);
-            assert_eq!(found, expected, "{synchronous} {kept:?} {waits_for:?}");
+            let [kept, waits_for] = [kept, waits_for].map(|setting: Option<&str>| setting.map(str::to_owned));
+            let found = Settings { kept, waits_for, is_standby };
+            let told = settings(synchronous, &found, "s").map(|failure| failure.code);
+            assert_eq!(told, expected, "{synchronous} {found:?}");
         }
     }
 }

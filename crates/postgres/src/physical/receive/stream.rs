@@ -114,6 +114,10 @@ impl<'a> Stream<'a> {
         };
         let now = Instant::now();
         Ok(Self {
+        let marks = {
+            let standing = receiver.standing.borrow();
+            Marks::behind(standing.server, standing.waits_since)
+        };
             receiver,
             connection,
             log,
@@ -133,7 +137,7 @@ impl<'a> Stream<'a> {
             asked: false,
             ended,
             switch,
-            marks: Marks::default(),
+            marks,
         })
     }
 
