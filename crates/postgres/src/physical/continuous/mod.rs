@@ -4,7 +4,9 @@
 //! The log comes first: a base is made when the stream runs, so that nothing of what the base needs is missing. After a hole in
 //! the log a base is made at once, because no earlier one restores what is behind the hole.
 
-use std::convert::Infallible;
+mod look;
+mod source;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,116 +20,18 @@ use seawall_core::{
 };
 use seawall_vault::Vault;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use super::base::{self, Made};
-use super::history::{self, Found, Newest};
-use super::judge::{self, Judged, Looked, State, Verdict, judge};
+use super::history::{self, Newest};
+use super::judge::{Judged, State, judge};
 use super::kept::{Kept, may_not_delete};
-use super::plan::{LONGEST_SLEEP, Plan, SOON};
+use super::plan::Plan;
 use super::prove::ClusterProver;
 use super::receive::{Receiver, Seams, Standing};
-use crate::client::Target;
-use crate::{Limits, NAMES, World};
+use crate::NAMES;
 
-/// So often a standby is asked what it heard of its primary.
-const ASKS: Duration = Duration::from_secs(30);
-
-/// So long the log of a new base may take that a server pushes.
-const FRESH: Duration = Duration::from_secs(120);
-
-/// After this time the vault is looked at again, when the log of a base doesn't come.
-const AGAIN: Duration = Duration::from_secs(300);
-
-/// The source of a protected cluster: what makes its bases, and knows how far its log goes.
-#[async_trait]
-pub trait ClusterSource: Send + Sync {
-    /// Its URL without a password.
-    fn url(&self) -> String;
-
-    /// Makes a base, and lets it count.
-    async fn base(&self, vault: &Vault, progress: Arc<dyn Progress>) -> Result<Made, Failure>;
-
-    /// How far the server's log is durable there.
-    async fn flushed(&self) -> Result<Lsn, Failure>;
-
-    /// What it heard of its primary; `None` if it is no standby.
-    async fn heard(&self) -> Result<Option<Heard>, Failure>;
-}
-
-/// What a standby heard of its primary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heard {
-    /// Whether it receives its log.
-    pub receives: bool,
-    /// Whether a command restores its log and it has no primary to receive it from. False where the role may not see that.
-    pub ships: bool,
-    /// How long ago a message came, or the last transaction was committed that it replayed where a command restores its log; `None` if
-    /// none did, or the role may not see that.
-    pub age: Option<Duration>,
-}
-
-/// A server whose cluster is protected.
-#[derive(Debug, Clone)]
-pub struct Server {
-    /// Where it is.
-    pub target: Target,
-    /// How much of the machine a base may use.
-    pub limits: Limits,
-    /// The clock, the environment and random numbers.
-    pub world: World,
-}
-
-#[async_trait]
-impl ClusterSource for Server {
-    fn url(&self) -> String {
-        self.target.to_string()
-    }
-
-    async fn base(&self, vault: &Vault, progress: Arc<dyn Progress>) -> Result<Made, Failure> {
-        Ok(base::back_up(&self.target, vault, &self.limits, &self.world, progress).await?)
-    }
-
-    async fn flushed(&self) -> Result<Lsn, Failure> {
-        let mut connection = base::connect(&self.target).await?;
-        let row = connection.one(FLUSHED).await?;
-        let lsn = row.text(0).parse::<Lsn>().map_err(|()| connection.confused("a position in the log that is none"))?;
-        connection.close().await;
-        Ok(lsn)
-    }
-
-    async fn heard(&self) -> Result<Option<Heard>, Failure> {
-        let mut connection = base::connect(&self.target).await?;
-        let row = connection.one(HEARD).await?;
-        let heard = (row.text(0) == "t").then(|| Heard {
-            receives: row.text(1) == "t",
-            ships: row.text(2) == "t",
-            age: row.optional(3).and_then(|text| text.parse::<i64>().ok()).map(|age| {
-                // The clock of the primary's message may be ahead.
-                Duration::from_millis(u64::try_from(age).unwrap_or(0))
-            }),
-        });
-        connection.close().await;
-        Ok(heard)
-    }
-}
-
-/// Whether a server is a standby, whether it receives log, whether its log is only shipped to it, and how many milliseconds ago it heard
-/// of its primary. A standby whose log is shipped hears of transactions alone. `primary_conninfo` shows itself to those alone who may
-/// read all settings.
-const HEARD: &str = "SELECT pg_catalog.pg_is_in_recovery(), r.pid IS NOT NULL, s.ships, \
-    pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - CASE WHEN r.pid IS NOT NULL \
-    THEN r.last_msg_receipt_time WHEN s.ships THEN pg_catalog.pg_last_xact_replay_timestamp() END) * 1000)\
-    ::pg_catalog.int8::pg_catalog.text \
-    FROM (SELECT pg_catalog.count(*) OPERATOR(pg_catalog.=) 2 AS ships FROM pg_catalog.pg_settings \
-    WHERE name OPERATOR(pg_catalog.=) 'restore_command' AND setting OPERATOR(pg_catalog.<>) '' \
-    OR name OPERATOR(pg_catalog.=) 'primary_conninfo' AND setting OPERATOR(pg_catalog.=) '') AS s \
-    LEFT JOIN pg_catalog.pg_stat_wal_receiver AS r ON true";
-
-/// How far a server's log is durable there; a standby has what it received or replayed.
-const FLUSHED: &str = "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() \
-    THEN COALESCE(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn()) \
-    ELSE pg_catalog.pg_current_wal_flush_lsn() END";
+pub use self::source::{ClusterSource, Heard, Server};
 
 /// A cluster with its vault.
 pub struct Continuous {
@@ -278,26 +182,6 @@ impl Continuous {
         }
     }
 
-    /// Asks the server, or looks at the vault, if that is due.
-    async fn see(&self, plan: &mut Plan) {
-        if plan.ask_at.is_some_and(|at| at <= Instant::now()) {
-            self.ask(plan).await;
-        } else if plan.look_at <= Instant::now() {
-            match self.durable().is_some_and(|durable| plan.may_rest(durable)) {
-                true => plan.look_at = Instant::now() + LONGEST_SLEEP,
-                false => self.look(plan).await,
-            }
-        }
-    }
-
-    /// Asks and looks while something else is waited for. What is dropped in the middle of it comes again later.
-    async fn watch(&self, plan: &mut Plan) -> Infallible {
-        loop {
-            sleep_until(plan.next_look()).await;
-            self.see(plan).await;
-        }
-    }
-
     /// How far the log is stored while it streams.
     fn durable(&self) -> Option<Lsn> {
         let standing = self.receiver.as_ref()?.standing();
@@ -333,124 +217,6 @@ impl Continuous {
                 newest.is_cut_off = true;
             }
         });
-    }
-
-    /// Asks the server whether it is a standby, and what it heard of its primary: a standby's own end says nothing of what it lacks.
-    async fn ask(&self, plan: &mut Plan) {
-        let heard = self.source.heard().await;
-        let now = self.clock.now();
-        plan.ask_at = Some(Instant::now() + if matches!(heard, Ok(None)) { LONGEST_SLEEP } else { ASKS });
-        match heard {
-            Ok(None) => self.state.send_modify(|state| state.standby = None),
-            Ok(Some(Heard { receives, ships, age })) => {
-                self.state.send_modify(|state| {
-                    let last = state.standby.as_ref().and_then(|standby| standby.alone.as_ref());
-                    let alone = (!receives && !ships).then(|| LastError::again(last, &alone(self.source.url()), now));
-                    state.standby = Some(judge::standby(state.standby.as_ref(), age, alone, now));
-                });
-            }
-            // While the server is away, the receiver tells it.
-            Err(failure) => tracing::debug!(database = self.name, code = failure.code, "{failure}"),
-        }
-    }
-
-    /// Looks whether the newest base leads to the log's end, and plans a base if none does.
-    async fn look(&self, plan: &mut Plan) {
-        match self.looked(plan).await {
-            Ok(()) => plan.failed_looks = 0,
-            Err(failure) => {
-                plan.failed_looks = plan.failed_looks.saturating_add(1);
-                plan.look_at = Instant::now() + retry_after(plan.failed_looks);
-                self.tell_look(&failure);
-            }
-        }
-    }
-
-    async fn looked(&self, plan: &mut Plan) -> Result<(), Failure> {
-        let vault = self.kept.vault();
-        let marked = base::list_marked(vault).await?;
-        let listed: Vec<base::Listed> = marked.iter().map(|(base, _)| *base).collect();
-        let seen = history::find(vault, &marked, &mut plan.known).await?;
-        let Pushed { unpushed, is_written } = self.pushed(&seen).await?;
-        let found = seen.newest;
-        let (now, last) = (self.clock.now(), listed.last().copied());
-        let standing = self.receiver.as_ref().map(|receiver| receiver.standing().borrow().clone());
-        let is_fresh = plan.made.is_some_and(|(_, at)| at.elapsed() < FRESH);
-        let looked = Looked {
-            found: found.as_ref(),
-            listed: last.map(|base| base.id),
-            is_sealed: match last.filter(|last| found.as_ref().is_none_or(|found| found.id != last.id)) {
-                Some(base) => is_sealed(vault, base).await,
-                None => false,
-            },
-            made: plan.made.map(|(stop, _)| stop),
-            is_fresh,
-            is_written,
-            standing: standing.as_ref(),
-        };
-        let verdict = judge::verdict(&looked);
-        if matches!(verdict, Verdict::Due | Verdict::Lost) && plan.led.is_some() && !plan.is_doubted {
-            // Objects change while they are listed: what no seam announced has to be seen twice before a whole base is made.
-            (plan.is_doubted, plan.look_at) = (true, Instant::now() + SOON);
-            return Ok(());
-        }
-        plan.is_doubted = false;
-        plan.led = (verdict == Verdict::Leads).then(|| (Instant::now(), self.durable()));
-        plan.has_looked = true;
-        plan.look_at = Instant::now()
-            + match verdict {
-                Verdict::Leads | Verdict::Due | Verdict::Unknown => LONGEST_SLEEP,
-                Verdict::Waits if self.receiver.is_none() && is_fresh => SOON,
-                Verdict::Waits | Verdict::Lost => AGAIN,
-            };
-        let begun = listed.iter().map(|base| base.id.moment());
-        plan.last = match verdict {
-            Verdict::Due => None,
-            _ => begun.filter(|begun| !judge::is_of_future(*begun, now)).max(),
-        };
-        if verdict == Verdict::Leads {
-            (plan.made, plan.lost) = (None, 0);
-        }
-        self.state.send_modify(|state| {
-            (state.looked, state.look, state.unpushed) = (true, None, unpushed);
-            match verdict {
-                Verdict::Leads => state.newest = found,
-                Verdict::Due | Verdict::Lost => {
-                    state.newest = found.map(|found| Newest { is_cut_off: true, ..found });
-                }
-                // The base that was made is all that is known.
-                Verdict::Waits | Verdict::Unknown => {}
-            }
-        });
-        if verdict == Verdict::Lost {
-            if self.receiver.is_some() {
-                // Another base may get its log. The wait grows, for each costs a whole base.
-                (plan.made, plan.look_at) = (None, Instant::now() + LONGEST_SLEEP * (1 << plan.lost.min(5)));
-                plan.lost = plan.lost.saturating_add(1);
-            }
-            self.tell_look(&no_log(vault, self.receiver.is_some()));
-        }
-        Ok(())
-    }
-
-    /// Tells what a look found wrong.
-    fn tell_look(&self, failure: &Failure) {
-        let now = self.clock.now();
-        tracing::error!(database = self.name, code = failure.code, next = failure.next, "{failure}");
-        self.state.send_modify(|state| state.look = Some(LastError::again(state.look.as_ref(), failure, now)));
-    }
-
-    /// What the server has of a log that it pushes. Of a log that is received, the receiver knows.
-    async fn pushed(&self, seen: &Found) -> Result<Pushed, Failure> {
-        let Some(last) = seen.last.filter(|_| self.receiver.is_none()) else { return Ok(Pushed::default()) };
-        let flushed = self.source.flushed().await?;
-        let unpushed = seen.newest.as_ref().zip(seen.log.as_ref()).map_or(0, |(found, log)| {
-            let reached = found.point.position.parse().unwrap_or(found.stop);
-            judge::unpushed(flushed, reached, log.cluster().segment_size)
-        });
-        let size = u32::try_from(last.segment).ok().and_then(log::SegmentSize::new);
-        let is_written = |size| judge::is_written(last.start, last.stop, seen.reached, flushed, size);
-        Ok(Pushed { unpushed, is_written: size.is_some_and(is_written) })
     }
 
     /// One base, as soon as the log streams. Plans what comes after it.
@@ -592,15 +358,6 @@ impl Continuous {
     }
 }
 
-/// What a server has of a log that it pushes.
-#[derive(Debug, Clone, Copy, Default)]
-struct Pushed {
-    /// Bytes of whole segments that the vault lacks.
-    unpushed: u64,
-    /// Whether the segment in which the newest base's log ends is still written.
-    is_written: bool,
-}
-
 /// Waits until the receiver tells of a seam that isn't known yet, or streams for the first time.
 async fn news(standing: &mut Option<watch::Receiver<Standing>>, known: &Seams, has_streamed: bool) {
     let Some(standing) = standing else { return std::future::pending().await };
@@ -608,32 +365,6 @@ async fn news(standing: &mut Option<watch::Receiver<Standing>>, known: &Seams, h
     if standing.wait_for(news).await.is_err() {
         std::future::pending().await
     }
-}
-
-/// Whether no key at hand opens the manifest of a base.
-async fn is_sealed(vault: &Vault, base: base::Listed) -> bool {
-    matches!(
-        base::manifest(vault, base).await,
-        Err(crate::Error::Archive(seawall_archive::Error::Vault(seawall_vault::Error::Sealing { .. })))
-    )
-}
-
-/// A standby receives nothing.
-fn alone(server: String) -> Failure {
-    let cause = "it is a standby that receives no log of its primary: nothing that is committed there comes here";
-    let next = "look at primary_conninfo and the standby's log; or name the primary, if another server was promoted; or, if its log is only \
-                shipped to it, GRANT pg_read_all_settings to the role, which sees then that it has no primary to receive from";
-    Failure::new(Kind::Unavailable, "postgres.standby-alone", server, cause, next)
-}
-
-/// The newest base lacks its log.
-fn no_log(vault: &Vault, is_received: bool) -> Failure {
-    let cause = "the log that the newest base needs isn't in it, so that the base restores nothing";
-    let next = match is_received {
-        true => "run `seawall timeline` on it, and find out what deletes objects of the vault; another base is made",
-        false => "have the server ship its log (`seawall wal push` as archive_command), and look at pg_stat_archiver",
-    };
-    Failure::new(Kind::Refused, "postgres.no-log", vault.url(), cause, next)
 }
 
 /// A hole of the log, as a status tells it.
@@ -768,6 +499,7 @@ mod tests {
     use super::super::base::layout;
     use super::super::base::manifest::tests::sample;
     use super::*;
+    use crate::{Limits, World};
 
     const SIZE: u64 = 1 << 20;
 

@@ -1,0 +1,199 @@
+//! Looks: does the newest base lead to the end of the log, and what did a standby hear of its primary?
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use seawall_archive::{log, retry_after};
+use seawall_core::{Failure, Kind, LastError};
+use seawall_vault::Vault;
+use tokio::time::{Instant, sleep_until};
+
+use super::super::base;
+use super::super::history::{self, Found, Newest};
+use super::super::judge::{self, Looked, Verdict};
+use super::super::plan::{LONGEST_SLEEP, Plan, SOON};
+use super::{Continuous, Heard};
+
+/// So often a standby is asked what it heard of its primary.
+const ASKS: Duration = Duration::from_secs(30);
+
+/// So long the log of a new base may take that a server pushes.
+const FRESH: Duration = Duration::from_secs(120);
+
+/// After this time the vault is looked at again, when the log of a base doesn't come.
+const AGAIN: Duration = Duration::from_secs(300);
+
+impl Continuous {
+    /// Asks the server, or looks at the vault, if that is due.
+    pub(super) async fn see(&self, plan: &mut Plan) {
+        if plan.ask_at.is_some_and(|at| at <= Instant::now()) {
+            self.ask(plan).await;
+        } else if plan.look_at <= Instant::now() {
+            match self.durable().is_some_and(|durable| plan.may_rest(durable)) {
+                true => plan.look_at = Instant::now() + LONGEST_SLEEP,
+                false => self.look(plan).await,
+            }
+        }
+    }
+
+    /// Asks and looks while something else is waited for. What is dropped in the middle of it comes again later.
+    pub(super) async fn watch(&self, plan: &mut Plan) -> Infallible {
+        loop {
+            sleep_until(plan.next_look()).await;
+            self.see(plan).await;
+        }
+    }
+
+    /// Asks the server whether it is a standby, and what it heard of its primary: a standby's own end says nothing of what it lacks.
+    async fn ask(&self, plan: &mut Plan) {
+        let heard = self.source.heard().await;
+        let now = self.clock.now();
+        plan.ask_at = Some(Instant::now() + if matches!(heard, Ok(None)) { LONGEST_SLEEP } else { ASKS });
+        match heard {
+            Ok(None) => self.state.send_modify(|state| state.standby = None),
+            Ok(Some(Heard { receives, ships, age })) => {
+                self.state.send_modify(|state| {
+                    let last = state.standby.as_ref().and_then(|standby| standby.alone.as_ref());
+                    let alone = (!receives && !ships).then(|| LastError::again(last, &alone(self.source.url()), now));
+                    state.standby = Some(judge::standby(state.standby.as_ref(), age, alone, now));
+                });
+            }
+            // While the server is away, the receiver tells it.
+            Err(failure) => tracing::debug!(database = self.name, code = failure.code, "{failure}"),
+        }
+    }
+
+    /// Looks whether the newest base leads to the log's end, and plans a base if none does.
+    async fn look(&self, plan: &mut Plan) {
+        match self.looked(plan).await {
+            Ok(()) => plan.failed_looks = 0,
+            Err(failure) => {
+                plan.failed_looks = plan.failed_looks.saturating_add(1);
+                plan.look_at = Instant::now() + retry_after(plan.failed_looks);
+                self.tell_look(&failure);
+            }
+        }
+    }
+
+    async fn looked(&self, plan: &mut Plan) -> Result<(), Failure> {
+        let vault = self.kept.vault();
+        let marked = base::list_marked(vault).await?;
+        let listed: Vec<base::Listed> = marked.iter().map(|(base, _)| *base).collect();
+        let seen = history::find(vault, &marked, &mut plan.known).await?;
+        let Pushed { unpushed, is_written } = self.pushed(&seen).await?;
+        let found = seen.newest;
+        let (now, last) = (self.clock.now(), listed.last().copied());
+        let standing = self.receiver.as_ref().map(|receiver| receiver.standing().borrow().clone());
+        let is_fresh = plan.made.is_some_and(|(_, at)| at.elapsed() < FRESH);
+        let looked = Looked {
+            found: found.as_ref(),
+            listed: last.map(|base| base.id),
+            is_sealed: match last.filter(|last| found.as_ref().is_none_or(|found| found.id != last.id)) {
+                Some(base) => is_sealed(vault, base).await,
+                None => false,
+            },
+            made: plan.made.map(|(stop, _)| stop),
+            is_fresh,
+            is_written,
+            standing: standing.as_ref(),
+        };
+        let verdict = judge::verdict(&looked);
+        if matches!(verdict, Verdict::Due | Verdict::Lost) && plan.led.is_some() && !plan.is_doubted {
+            // Objects change while they are listed: what no seam announced has to be seen twice before a whole base is made.
+            (plan.is_doubted, plan.look_at) = (true, Instant::now() + SOON);
+            return Ok(());
+        }
+        plan.is_doubted = false;
+        plan.led = (verdict == Verdict::Leads).then(|| (Instant::now(), self.durable()));
+        plan.has_looked = true;
+        plan.look_at = Instant::now()
+            + match verdict {
+                Verdict::Leads | Verdict::Due | Verdict::Unknown => LONGEST_SLEEP,
+                Verdict::Waits if self.receiver.is_none() && is_fresh => SOON,
+                Verdict::Waits | Verdict::Lost => AGAIN,
+            };
+        let begun = listed.iter().map(|base| base.id.moment());
+        plan.last = match verdict {
+            Verdict::Due => None,
+            _ => begun.filter(|begun| !judge::is_of_future(*begun, now)).max(),
+        };
+        if verdict == Verdict::Leads {
+            (plan.made, plan.lost) = (None, 0);
+        }
+        self.state.send_modify(|state| {
+            (state.looked, state.look, state.unpushed) = (true, None, unpushed);
+            match verdict {
+                Verdict::Leads => state.newest = found,
+                Verdict::Due | Verdict::Lost => {
+                    state.newest = found.map(|found| Newest { is_cut_off: true, ..found });
+                }
+                // The base that was made is all that is known.
+                Verdict::Waits | Verdict::Unknown => {}
+            }
+        });
+        if verdict == Verdict::Lost {
+            if self.receiver.is_some() {
+                // Another base may get its log. The wait grows, for each costs a whole base.
+                (plan.made, plan.look_at) = (None, Instant::now() + LONGEST_SLEEP * (1 << plan.lost.min(5)));
+                plan.lost = plan.lost.saturating_add(1);
+            }
+            self.tell_look(&no_log(vault, self.receiver.is_some()));
+        }
+        Ok(())
+    }
+
+    /// Tells what a look found wrong.
+    fn tell_look(&self, failure: &Failure) {
+        let now = self.clock.now();
+        tracing::error!(database = self.name, code = failure.code, next = failure.next, "{failure}");
+        self.state.send_modify(|state| state.look = Some(LastError::again(state.look.as_ref(), failure, now)));
+    }
+
+    /// What the server has of a log that it pushes. Of a log that is received, the receiver knows.
+    async fn pushed(&self, seen: &Found) -> Result<Pushed, Failure> {
+        let Some(last) = seen.last.filter(|_| self.receiver.is_none()) else { return Ok(Pushed::default()) };
+        let flushed = self.source.flushed().await?;
+        let unpushed = seen.newest.as_ref().zip(seen.log.as_ref()).map_or(0, |(found, log)| {
+            let reached = found.point.position.parse().unwrap_or(found.stop);
+            judge::unpushed(flushed, reached, log.cluster().segment_size)
+        });
+        let size = u32::try_from(last.segment).ok().and_then(log::SegmentSize::new);
+        let is_written = |size| judge::is_written(last.start, last.stop, seen.reached, flushed, size);
+        Ok(Pushed { unpushed, is_written: size.is_some_and(is_written) })
+    }
+}
+
+/// What a server has of a log that it pushes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pushed {
+    /// Bytes of whole segments that the vault lacks.
+    unpushed: u64,
+    /// Whether the segment in which the newest base's log ends is still written.
+    is_written: bool,
+}
+
+/// Whether no key at hand opens the manifest of a base.
+async fn is_sealed(vault: &Vault, base: base::Listed) -> bool {
+    matches!(
+        base::manifest(vault, base).await,
+        Err(crate::Error::Archive(seawall_archive::Error::Vault(seawall_vault::Error::Sealing { .. })))
+    )
+}
+
+/// A standby receives nothing.
+fn alone(server: String) -> Failure {
+    let cause = "it is a standby that receives no log of its primary: nothing that is committed there comes here";
+    let next = "look at primary_conninfo and the standby's log; or name the primary, if another server was promoted; or, if its log is only \
+                shipped to it, GRANT pg_read_all_settings to the role, which sees then that it has no primary to receive from";
+    Failure::new(Kind::Unavailable, "postgres.standby-alone", server, cause, next)
+}
+
+/// The newest base lacks its log.
+fn no_log(vault: &Vault, is_received: bool) -> Failure {
+    let cause = "the log that the newest base needs isn't in it, so that the base restores nothing";
+    let next = match is_received {
+        true => "run `seawall timeline` on it, and find out what deletes objects of the vault; another base is made",
+        false => "have the server ship its log (`seawall wal push` as archive_command), and look at pg_stat_archiver",
+    };
+    Failure::new(Kind::Refused, "postgres.no-log", vault.url(), cause, next)
+}
