@@ -110,6 +110,37 @@ fn wal_that_was_got_ahead_is_what_the_vault_has_or_is_not_handed_over() {
     assert_eq!(recovered.sql("postgres", SUMS), sums);
 }
 
+#[test]
+fn wal_that_was_got_ahead_makes_room_on_a_full_disk() {
+    let mut site = Site::start(18);
+    site.commit(3);
+    let base = site.server.base();
+    let names = segments(&mut site, 2);
+    let sums = site.sums();
+    let folder = recovering(&site);
+    let (data, wal) = (folder.path(), folder.path().join("pg_wal"));
+    // Room for a segment of 16 MiB and little more.
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=20m", "tmpfs"]).arg(&wal).output();
+    if mount.is_ok_and(|output| output.status.success()) {
+        let ahead = wal.join("seawall.ahead");
+        std::fs::create_dir(&ahead).expect("a folder");
+        std::fs::set_permissions(&ahead, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("private");
+        std::fs::write(ahead.join("got"), vec![7; 8 << 20]).expect("written");
+        let got = asks(data, &site.vault, &names[0], &["--timeline", "1"]);
+        let there = std::fs::read(wal.join("RECOVERYXLOG"));
+        let unmounted = Command::new("umount").arg("-l").arg(&wal).output();
+        got.ok();
+        let whole = data.join("whole");
+        site.fetch(&names[0], &whole, &[]).ok();
+        assert!(there.expect("read") == std::fs::read(whole).expect("read"));
+        assert!(unmounted.expect("umount").status.success());
+    } else {
+        println!("a full disk was not tried: no file system can be mounted here");
+    }
+    let recovered = site.recover(&base, "");
+    assert_eq!(recovered.sql("postgres", SUMS), sums);
+}
+
 /// The position at which a segment of 16 MiB begins.
 fn lsn_of(segment: &str) -> String {
     let number = |part: &str| u64::from_str_radix(part, 16).expect("hex");

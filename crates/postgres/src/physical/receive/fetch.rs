@@ -46,12 +46,16 @@ pub async fn fetch(vault: &Vault, request: Request<'_>, spool: Option<&Spool>) -
         return Ok(());
     }
     let begun = Instant::now();
-    let fetched = fetch_alone(vault, request).await;
+    let mut fetched = fetch_alone(vault, request).await;
+    // On a full disk, what was got ahead makes room for what the recovery waits for.
+    if matches!(fetched, Err(LogError::Io { .. })) && spool.is_some_and(Spool::clear) {
+        fetched = fetch_alone(vault, request).await;
+    }
     match (spool, request.file, &fetched) {
         (Some(spool), LogFile::Segment(name), Ok(log)) => spool.fill(log, name, begun.elapsed()).await,
         // PostgreSQL asks for a history when a recovery begins or ends, and a standby when it has read all that there is.
-        (Some(spool), LogFile::History(_), _) => spool.clear(),
-        (Some(spool), _, Err(error)) if error.is_absence() => spool.clear(),
+        (Some(spool), LogFile::History(_), _) => drop(spool.clear()),
+        (Some(spool), _, Err(error)) if error.is_absence() => drop(spool.clear()),
         _ => {}
     }
     fetched.map(drop)

@@ -4,7 +4,8 @@
 //! gets some of the next ones too, several at a time, and the calls for these find them here. Nothing runs between the calls.
 //!
 //! - The folder is `pg_wal/seawall.ahead` of the data directory in which PostgreSQL runs the command: two recoveries share none. It
-//!   belongs to the server's user, and no other user may enter it (0700). A link in its place isn't followed.
+//!   belongs to the server's user, and no other user may enter it (0700). If others could enter it, because its mode was changed, it
+//!   is emptied and closed again. A link in its place isn't followed.
 //! - A file is the object of a segment as the vault gave it, with the digest of its content. It is checked when it is handed over, as
 //!   the object would be. A file that isn't sound is deleted, and the vault is asked.
 //! - Its name says which recovery it was got for: the vault, the line and the end. Another recovery in the same folder deletes it.
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use seawall_archive::log::{Line, Log, LogError, Lsn, Most, SegmentName};
 use tokio::time::timeout;
@@ -36,9 +37,11 @@ const AT_A_TIME: usize = 4;
 /// After a segment that took longer, none is got ahead: the way to the vault is full with one.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// How long getting ahead may take: this, and so many times as long as the segment that was asked for took.
+/// How long getting ahead may take: this, and so many times as long as the segment that was asked for took, but no longer than `MOST`. The
+/// recovery waits as long for the segment that it asked for.
 const PATIENCE: Duration = Duration::from_millis(500);
 const TIMES: u32 = 8;
+const MOST: Duration = Duration::from_secs(2);
 
 /// Which segments are got ahead, and for which recovery.
 #[derive(Debug, Clone, Copy)]
@@ -108,12 +111,11 @@ impl Spool {
         }
     }
 
-    /// Deletes everything.
-    pub(super) fn clear(&self) {
-        if let Ok(Some(opened)) = self.open(false) {
-            let _ = opened.keep(&[]);
-            let _ = unlinkat(&opened.wal, FOLDER, AtFlags::REMOVEDIR);
-        }
+    /// Deletes everything. Returns whether there was a folder to delete.
+    pub(super) fn clear(&self) -> bool {
+        let Ok(Some(opened)) = self.open(false) else { return false };
+        let _ = opened.keep(&[]);
+        unlinkat(&opened.wal, FOLDER, AtFlags::REMOVEDIR).is_ok()
     }
 
     /// Gets the segments that follow `segment`, which took `took`. What fails or takes too long isn't kept: the vault is asked for
@@ -149,7 +151,7 @@ impl Spool {
             Ok::<_, LogError>(())
         };
         // Whatever happened: the segment that was asked for is there.
-        let _ = timeout(PATIENCE + took * TIMES, getting).await;
+        let _ = timeout((PATIENCE + took * TIMES).min(MOST), getting).await;
     }
 
     /// Opens the folder; `None` if there is none and it isn't to be made.
@@ -167,10 +169,16 @@ impl Spool {
             opened => opened?,
         };
         let found = fstat(&folder)?;
-        match found.st_uid == user() && found.st_mode & 0o077 == 0 {
-            true => Ok(Some(Opened { wal, folder })),
-            false => Err(io::Error::other("it belongs to another user, or others may enter it")),
+        if found.st_uid != user() {
+            return Err(io::Error::other("it belongs to another user"));
         }
+        let opened = Opened { wal, folder };
+        if found.st_mode & 0o077 != 0 {
+            // Others could enter it, and put files there.
+            fchmod(&opened.folder, Mode::RWXU)?;
+            opened.keep(&[])?;
+        }
+        Ok(Some(opened))
     }
 }
 
@@ -313,10 +321,16 @@ mod tests {
         std::fs::set_permissions(&place, Permissions::from_mode(0o755)).expect("set");
         std::fs::write(place.join(mine.file(segment(2))), "planted").expect("written");
         mine.fill(&log, segment(1), Duration::ZERO).await;
-        assert!(mine.take(segment(2)).is_none() && files(data.path()).len() == 1);
+        let mode = || std::fs::metadata(&place).expect("a folder").permissions().mode() & 0o777;
+        assert_eq!((mine.take(segment(2)), mode()), (Some(log.stored(segment(2)).await.expect("an object")), 0o700));
+        std::fs::set_permissions(&place, Permissions::from_mode(0o770)).expect("set");
+        assert!(mine.take(segment(2)).is_none() && files(data.path()).is_empty() && mode() == 0o700);
+        assert!(mine.clear() && !mine.clear());
+        mine.fill(&log, segment(1), Duration::ZERO).await;
         // A link or a folder in the place of a file.
-        std::fs::set_permissions(&place, Permissions::from_mode(0o700)).expect("set");
-        std::fs::remove_file(place.join(mine.file(segment(2)))).expect("removed");
+        for number in [2, 3] {
+            std::fs::remove_file(place.join(mine.file(segment(number)))).expect("removed");
+        }
         symlink(elsewhere.path().join(mine.file(segment(2))), place.join(mine.file(segment(2)))).expect("a link");
         std::fs::create_dir(place.join(mine.file(segment(3)))).expect("made");
         assert!(mine.take(segment(2)).is_none() && mine.take(segment(3)).is_none());
