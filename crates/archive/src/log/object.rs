@@ -83,28 +83,25 @@ pub(super) struct At {
 pub(super) fn pack(at: At, content: &mut dyn Read) -> io::Result<Packed> {
     let mut encoder = Encoder::new(Codec::default())?;
     let (mut hasher, mut length) = (blake3::Hasher::new(), 0_u64);
-    let (mut raw, mut stored, mut frames) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut raw, mut stored, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         raw.clear();
         let read = content.take(FRAME as u64).read_to_end(&mut raw)?;
         // No content is one empty frame.
-        if read == 0 && !frames.is_empty() {
+        if read == 0 && !bytes.is_empty() {
             break;
         }
         hasher.update(&raw);
         length += read as u64;
         encoder.encode(&raw, &mut stored)?;
-        frames.extend_from_slice(&stored);
+        bytes.extend_from_slice(&stored);
     }
     let At { kind, system, timeline, start, segment_size } = at;
     let head = Head { kind, system, timeline, start, length, segment_size, blake3: Digest::from_hasher(&hasher) };
     let document = write_document(&head).map_err(io::Error::other)?;
     let size = u32::try_from(document.len()).map_err(io::Error::other)?;
-    let mut bytes = Vec::with_capacity(BEFORE + document.len() + frames.len());
-    bytes.extend_from_slice(&SKIPPED.to_le_bytes());
-    bytes.extend_from_slice(&size.to_le_bytes());
-    bytes.extend_from_slice(&document);
-    bytes.extend_from_slice(&frames);
+    // In place: a second copy of a segment would count against the memory of the receiver.
+    bytes.splice(0..0, SKIPPED.to_le_bytes().into_iter().chain(size.to_le_bytes()).chain(document));
     Ok(Packed { head, bytes: bytes.into() })
 }
 

@@ -29,8 +29,9 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 /// How often the vault is looked at again while something is stored.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Complete segments that wait for the store before no more is read: the memory is bounded by that (I5).
-const MOST_SEGMENTS: usize = 2;
+/// Complete segments that wait for the store before no more is read: the memory is bounded by that (I5). One comes while another one
+/// is stored.
+const MOST_SEGMENTS: usize = 1;
 
 /// Microseconds from 1970 to 2000, where PostgreSQL begins to count.
 const EPOCH: i64 = 946_684_800_000_000;
@@ -113,11 +114,11 @@ impl<'a> Stream<'a> {
             Begun::Ended(switch) => (true, switch),
         };
         let now = Instant::now();
-        Ok(Self {
         let marks = {
             let standing = receiver.standing.borrow();
             Marks::behind(standing.server, standing.waits_since)
         };
+        Ok(Self {
             receiver,
             connection,
             log,

@@ -32,6 +32,9 @@ pub(super) enum Misfit {
     },
 }
 
+/// The most bytes that are reserved for a segment at once.
+const MOST_RESERVED: usize = 64 << 20;
+
 /// The end of the log. Pure.
 #[derive(Debug)]
 pub(super) struct Tail {
@@ -81,6 +84,10 @@ impl Tail {
         while !bytes.is_empty() {
             let (now, rest) = bytes.split_at(bytes.len().min(size - self.bytes.len()));
             let from = self.bytes.len();
+            if self.bytes.capacity() == 0 {
+                // Memory that isn't written to costs nothing, and a buffer that grows is copied.
+                self.bytes.reserve_exact(size.min(MOST_RESERVED));
+            }
             self.bytes.extend_from_slice(now);
             let known = self.known.len().min(self.bytes.len());
             if from < known && self.known.get(from..known) != self.bytes.get(from..known) {
