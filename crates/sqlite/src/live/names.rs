@@ -10,18 +10,16 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where Linux tells what is mounted.
-const MOUNTS: &str = "/proc/self/mountinfo";
+use seawall_host::{Mount, mounts};
 
 /// Another name of the file at `path`, as far as this process can see one, by what is mounted. Blocks.
 pub(crate) fn mounted_elsewhere(path: &Path, found: &Metadata) -> Option<String> {
-    let mounts = std::fs::read_to_string(MOUNTS).ok()?;
     let device = (rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
     let is_it = |point: &Path| {
         let there = std::fs::metadata(point);
         there.is_ok_and(|there| (there.dev(), there.ino()) == (found.dev(), found.ino()))
     };
-    parts(&mounts, device).into_iter().find(|point| is_it(point)).map(|point| match point == path {
+    parts(mounts(), device).into_iter().find(|point| is_it(point)).map(|point| match point == path {
         true => "the file alone is mounted here, and has another name where it comes from".to_owned(),
         false => format!("the file alone is mounted at {} as well", point.display()),
     })
@@ -32,37 +30,10 @@ pub(crate) fn linked(links: u64) -> Option<String> {
     (links > 1).then(|| format!("the file has {links} names (hard links)"))
 }
 
-/// The places at which only a part of the device's file system is mounted.
-fn parts(mounts: &str, device: (u32, u32)) -> Vec<PathBuf> {
-    let part = |line: &str| {
-        let mut fields = line.split(' ').skip(2);
-        let (numbers, root, point) = (fields.next()?, fields.next()?, fields.next()?);
-        let (major, minor) = numbers.split_once(':')?;
-        let same = (major.parse().ok()?, minor.parse().ok()?) == device;
-        (same && root != "/").then(|| PathBuf::from(unescaped(point)))
-    };
-    mounts.lines().filter_map(part).collect()
-}
-
-/// A path of `mountinfo`, which writes blanks and backslashes as three octal digits.
-fn unescaped(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('\\') {
-        plain.push_str(before);
-        let code = after.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match code {
-            Some(code) => {
-                plain.push(char::from(code));
-                rest = after.get(3..).unwrap_or("");
-            }
-            None => {
-                plain.push('\\');
-                rest = after;
-            }
-        }
-    }
-    plain + rest
+/// The places at which only a part of the device's file system is mounted. Pure.
+fn parts(mounts: Vec<Mount>, device: (u32, u32)) -> Vec<PathBuf> {
+    let is_part = |mount: &Mount| mount.device == device && mount.root != Path::new("/");
+    mounts.into_iter().filter(is_part).map(|mount| mount.point).collect()
 }
 
 #[cfg(test)]
@@ -71,19 +42,18 @@ mod tests {
 
     #[test]
     fn what_is_mounted_of_a_device() {
-        let mounts = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
-            40 22 8:1 /data/app.db /srv/my\\040app.db rw,relatime - ext4 /dev/sda1 rw\n\
-            41 22 8:2 /data/other.db /srv/other.db rw - ext4 /dev/sda2 rw\n\
-            42 22 0:25 / /run rw shared:2 - tmpfs tmpfs rw\n\
-            nonsense\n";
+        let mount = |device, root: &str, point: &str| Mount { device, root: root.into(), point: point.into() };
+        let mounts = vec![
+            mount((8, 1), "/", "/"),
+            mount((8, 1), "/data/app.db", "/srv/my app.db"),
+            mount((8, 2), "/data/other.db", "/srv/other.db"),
+            mount((0, 25), "/", "/run"),
+        ];
         for (device, expected) in
             [((8, 1), &["/srv/my app.db"][..]), ((8, 2), &["/srv/other.db"]), ((0, 25), &[]), ((9, 9), &[])]
         {
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
-            assert_eq!(parts(mounts, device), expected, "{device:?}");
-        }
-        for (text, expected) in [("/a\\040b", "/a b"), ("/a\\134b", "/a\\b"), ("/a\\", "/a\\"), ("/a\\9", "/a\\9")] {
-            assert_eq!(unescaped(text), expected);
+            assert_eq!(parts(mounts.clone(), device), expected, "{device:?}");
         }
     }
 
