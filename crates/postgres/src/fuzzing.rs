@@ -26,7 +26,7 @@ pub fn parse(bytes: &[u8]) {
     let _ = serde_json::from_slice::<Needs>(bytes);
     scan(bytes);
     stream(bytes);
-    let _ = crate::physical::receive::SegmentHeader::parse(bytes);
+    crate::physical::fuzzing::parse(bytes);
     let _ = crate::client::replication::streamed(bytes::Bytes::copy_from_slice(bytes));
     if let Ok(globals) = serde_json::from_slice::<Globals>(bytes) {
         let restorer = roles::Restorer { version: 180_000, role: "postgres".to_owned(), is_superuser: true };

@@ -14,6 +14,7 @@ mod clock;
 pub mod continuous;
 pub mod examine;
 pub mod extract;
+pub(crate) mod fuzzing;
 pub mod history;
 mod judge;
 pub mod kept;
