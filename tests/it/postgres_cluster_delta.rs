@@ -6,9 +6,11 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use seawall_tests::wait;
+
 use crate::postgres::server::{Server, command, output};
 use crate::postgres_cluster::Site;
-use crate::wal::{SUMS, VERSIONS};
+use crate::wal::{LATE, SUMS, VERSIONS};
 
 const ALL: &str = "SELECT (SELECT count(*) FROM s), (SELECT sum(hashtextextended(s::text, 0)) FROM s), \
                    (SELECT sum(hashtextextended(b::text, 0)) FROM big b)";
@@ -137,7 +139,7 @@ fn interrupted_restore_lets_no_server_start_and_goes_on_when_repeated() {
         fs::rename(pack, &away).expect("moved");
         let before = listing(data);
         let failed = site.restore(data, &["--delta"]);
-        assert_ne!(failed.json()["error"]["code"], serde_json::Value::Null);
+        assert_eq!(failed.json()["error"]["code"], "archive.corrupt", "{failed}");
         assert_eq!(listing(data), before);
         fs::rename(&away, pack).expect("moved");
         // An object of it is damaged, which only its content tells.
@@ -147,7 +149,9 @@ fn interrupted_restore_lets_no_server_start_and_goes_on_when_repeated() {
         damaged[middle..middle + 8].iter_mut().for_each(|byte| *byte ^= 0x55);
         fs::write(pack, &damaged).expect("written");
         let failed = site.restore(data, &["--delta"]);
-        assert_ne!(failed.json()["error"]["code"], serde_json::Value::Null);
+        let told = failed.json();
+        assert_eq!(told["error"]["code"], "archive.corrupt", "{failed}");
+        assert!(told["error"]["next"].as_str().is_some_and(|next| next.contains("isn't whole")), "{failed}");
         assert!(!data.join("postmaster.pid").exists());
         assert!(data.join("seawall.unfinished").exists() && !data.join("global/pg_control").exists());
         let mut start = command(&site.server.bin().join("postgres"));
@@ -155,9 +159,34 @@ fn interrupted_restore_lets_no_server_start_and_goes_on_when_repeated() {
         let told = start.output().expect("it runs");
         assert!(!told.status.success(), "no server starts there");
         fs::write(pack, &content).expect("written");
-        // A restore that was killed has left its lock, too.
-        fs::write(data.join("postmaster.pid"), "2147483646\n/data\nseawall restore\n").expect("written");
+        // A restore that was killed has left its lock, too, and its number is that of another process by now.
+        fs::write(data.join("postmaster.pid"), "1\n/data\nseawall restore\n").expect("written");
         chown(&data.join("postmaster.pid"));
+        // Another restore runs there, in another container perhaps.
+        let lock = data.join("postmaster.pid");
+        let mut held = std::process::Command::new("flock");
+        held.arg(&lock).args(["sh", "-c", "echo held; cat"]);
+        held.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut held = held.spawn().expect("flock runs");
+        let mut line = [0; 5];
+        std::io::Read::read_exact(held.stdout.as_mut().expect("piped"), &mut line).expect("it has the lock");
+        let told = site.restore(data, &["--delta"]).exits(1).json();
+        assert_eq!(told["error"]["code"], "postgres.server-runs", "{told}");
+        assert!(lock.exists(), "it stays");
+        drop(held.stdin.take());
+        held.wait().expect("it ends");
+        // It is killed in the middle, or behind its end if it is quick.
+        let vault = site.vault.display().to_string();
+        let mut restore = crate::postgres_cluster::seawall(&["restore", &vault, "--delta", "-o"]);
+        let mut restore = restore.arg(data).spawn().expect("it runs");
+        let number = || fs::read_to_string(&lock).ok()?.lines().next()?.parse::<u32>().ok().filter(|it| *it != 1);
+        let begun = || number().map(Some).or_else(|| restore.try_wait().expect("a child").map(|_| None));
+        if let Some(number) = wait::until("the restore to begin", LATE, begun) {
+            let mut kill = std::process::Command::new("kill");
+            kill.arg("-9").arg(number.to_string());
+            let _it_may_have_ended = kill.output().expect("kill runs");
+        }
+        restore.wait().expect("it ends");
         site.restore(data, &["--delta"]).ok();
         assert!(!data.join("seawall.unfinished").exists());
     })
@@ -202,6 +231,31 @@ fn folders_of_others_are_refused_and_nothing_in_them_changes() {
     // What the base can't tell apart: no pg_control.
     fs::remove_file(other.data().join("global/pg_control")).expect("removed");
     refused(&other.data(), "postgres.folder-in-use");
+    // What isn't the cluster's alone, and would be lost: the data directory of another server, and what the restore reads.
+    let mut old = Server::start(18);
+    old.stop();
+    let inner = old.data().join("18/docker");
+    fs::create_dir_all(inner.join("global")).expect("made");
+    fs::write(inner.join("global/pg_control"), "x").expect("written");
+    for path in [&old.data().join("18"), &inner, &inner.join("global"), &inner.join("global/pg_control")] {
+        chown(path);
+    }
+    refused(&old.data(), "postgres.folder-in-use");
+    let told = site.restore(site.server.folder(), &["--delta"]).exits(1).json();
+    assert_eq!(told["error"]["code"], "postgres.folder-in-use", "the vault is in it: {told}");
+    // A single file that is mounted.
+    fs::remove_dir_all(old.data().join("18")).expect("removed");
+    let (file, mounted) = (old.folder().join("pg_hba.conf"), old.data().join("pg_hba.conf"));
+    fs::write(&file, "mine").expect("written");
+    let mount = std::process::Command::new("mount").arg("--bind").args([&file, &mounted]).output();
+    if mount.is_ok_and(|output| output.status.success()) {
+        let told = site.restore(&old.data(), &["--delta"]).exits(1).json();
+        let unmounted = std::process::Command::new("umount").arg("-l").arg(&mounted).output();
+        assert_eq!(told["error"]["code"], "postgres.folder-in-use", "{told}");
+        assert!(told["error"]["cause"].as_str().is_some_and(|cause| cause.contains("pg_hba.conf")), "{told}");
+        assert!(unmounted.expect("umount").status.success());
+        assert_eq!(fs::read_to_string(&file).expect("read"), "mine");
+    }
     // An empty folder with what a new file system has is taken as it is.
     let recovered = Server::restored(&site.server, |data| {
         output({

@@ -169,6 +169,14 @@ pub enum Error {
         /// What.
         error: Box<Self>,
     },
+    /// A restore over a folder failed after the folder was changed.
+    #[error("{error}")]
+    InPlace {
+        /// The folder.
+        folder: String,
+        /// What.
+        error: Box<Self>,
+    },
     /// A defect.
     #[error("{0}")]
     Internal(String),
@@ -193,7 +201,9 @@ impl Error {
     pub(crate) fn sqlstate(&self) -> Option<&str> {
         match self {
             Self::Server { error, .. } => Some(&error.code),
-            Self::During { error, .. } | Self::Unfinished { error, .. } => error.sqlstate(),
+            Self::During { error, .. } | Self::Unfinished { error, .. } | Self::InPlace { error, .. } => {
+                error.sqlstate()
+            }
             _ => None,
         }
     }
@@ -210,6 +220,12 @@ impl Error {
     #[must_use]
     pub(crate) fn during(self, side: Side) -> Self {
         Self::During { side, error: Box::new(self) }
+    }
+
+    /// The same, where the folder that is restored over isn't whole.
+    #[must_use]
+    pub(crate) fn in_place(self, folder: &std::path::Path) -> Self {
+        Self::InPlace { folder: folder.display().to_string(), error: Box::new(self) }
     }
 
     /// The same, where a database that was made stays.
@@ -409,13 +425,21 @@ impl Error {
                 );
                 Failure { next, ..failure }
             }
+            Self::InPlace { folder, error } => {
+                let failure = error.told(side);
+                let next = format!(
+                    "{}; then give the same command again: until it has ended well, {folder} isn't whole and no server starts there",
+                    failure.next
+                );
+                Failure { next, ..failure }
+            }
             error => error.told_plainly(side),
         }
     }
 
     fn told_plainly(self, side: Option<Side>) -> Failure {
         match self {
-            Error::During { .. } | Error::Unfinished { .. } => self.told(side),
+            Error::During { .. } | Error::Unfinished { .. } | Error::InPlace { .. } => self.told(side),
             Error::Archive(error) => error.into(),
             Error::Log(error) => error.into(),
             Error::Url { object, cause, next } => Failure::new(Kind::Usage, "postgres.url", object, cause, next),

@@ -18,14 +18,12 @@ use super::super::base::{BaseManifest, layout};
 use super::folder::Folders;
 use super::handed::HANDED_OVER;
 use super::listing::Restored;
+use super::lock::LOCK;
 use super::over::{CONTROL_LATER, Kept, MARK};
 use crate::Error;
 
 /// Blocks that are restored with one step.
 const WINDOW: usize = (4 << 20) / BLOCK;
-
-/// Bytes of a window from which on its memory is used again.
-const LARGE: usize = 1 << 20;
 
 /// The most bytes that are fetched with one request.
 const RANGE: u64 = 4 << 20;
@@ -68,6 +66,43 @@ struct State {
     there: Vec<bool>,
 }
 
+/// What a file has at the place of a window.
+#[derive(Debug)]
+struct Had {
+    /// As far as the file goes. A block that can't be read is zeros.
+    content: Vec<u8>,
+    /// The blocks that can't be read: their part of the disk is damaged.
+    unread: Vec<usize>,
+}
+
+impl Had {
+    /// Reads into `content`, which is as long as the window, with `read_at`. Where that fails, it goes on block by block.
+    fn read(mut content: Vec<u8>, mut read_at: impl FnMut(&mut [u8], u64) -> std::io::Result<usize>) -> Self {
+        let (mut had, mut unread) = (0, Vec::new());
+        while had < content.len() {
+            match read_at(&mut content[had..], had as u64) {
+                Ok(0) => break,
+                Ok(read) => had += read,
+                Err(_) => {
+                    let (nth, end) = (had / BLOCK, content.len().min((had / BLOCK + 1) * BLOCK));
+                    // A read of many blocks fails for one of them.
+                    match read_at(&mut content[had..end], had as u64) {
+                        Ok(0) => break,
+                        Ok(read) => had += read,
+                        Err(_) => {
+                            content[had..end].fill(0);
+                            unread.push(nth);
+                            had = end;
+                        }
+                    }
+                }
+            }
+        }
+        content.truncate(had);
+        Self { content, unread }
+    }
+}
+
 impl State {
     /// Nothing is there, and a new file holds zeros. The memory of `content` is used.
     fn new(window: &Window, mut content: Vec<u8>) -> Self {
@@ -80,12 +115,17 @@ impl State {
     }
 
     /// What a file has at the window's place is compared with the base. Pure.
-    fn of(window: &Window, mut content: Vec<u8>) -> Self {
+    fn of(window: &Window, Had { mut content, unread }: Had) -> Self {
         let had = content.len();
         content.resize(window.bytes(), 0);
         let blocks = window.extent.blocks.iter().skip(window.first).take(window.blocks);
         let there = content.chunks_mut(BLOCK).zip(blocks).enumerate();
         let there = there.map(|(nth, (content, block))| match block {
+            // It is written, so that the disk has another place for it.
+            _ if unread.contains(&nth) => {
+                content.fill(0);
+                false
+            }
             // What is behind the end of the file is zeros when the file has grown.
             Block::Zero if is_zero(content) => true,
             Block::Zero => {
@@ -389,7 +429,7 @@ pub(super) async fn kept(vault: &Vault, system: u64, manifest: &BaseManifest) ->
 /// Whether a path is restored: a tablespace that was made after the backup began is in the log, and what an earlier restore
 /// handed over is written anew.
 fn is_kept(manifest: &BaseManifest, path: &str) -> bool {
-    if matches!(path, HANDED_OVER | MARK | CONTROL_LATER) {
+    if matches!(path, HANDED_OVER | MARK | LOCK | CONTROL_LATER) {
         return false;
     }
     let mut parts = path.split('/');
@@ -444,7 +484,8 @@ impl Filling {
         }
         seawall_core::blocking(move || {
             let written = self.write(windows, &states)?;
-            let large = states.into_iter().map(|state| state.content).filter(|content| content.len() >= LARGE);
+            // Memory of one size: what is kept for a small window would count double.
+            let large = states.into_iter().map(|state| state.content).filter(|content| content.len() == WINDOW * BLOCK);
             self.memory.lock().unwrap_or_else(PoisonError::into_inner).extend(large);
             Ok(written)
         })
@@ -454,26 +495,26 @@ impl Filling {
     /// Memory for the content of a window: what an earlier one had, because new memory costs the system as much as the work.
     fn memory(&self, window: &Window) -> Vec<u8> {
         let kept = || self.memory.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if window.bytes() < LARGE { Vec::new() } else { kept().unwrap_or_default() }
+        if window.bytes() == WINDOW * BLOCK { kept().unwrap_or_default() } else { Vec::new() }
     }
 
     /// What the files that are restored over have at the places of windows. Blocks.
     fn look(&self, windows: Vec<Window>) -> Result<(Vec<Window>, Vec<State>), Error> {
         let look = |window: &Window| {
             let path = &window.extent.path;
-            let failed = |error: std::io::Error| Error::Io { path: path.clone(), cause: error.to_string() };
             let file = self.folders.open(path)?;
             let mut content = self.memory(window);
             content.resize(window.bytes(), 0);
-            let mut had = 0;
-            while had < content.len() {
-                match file.read_at(&mut content[had..], window.offset() + had as u64).map_err(failed)? {
-                    0 => break,
-                    read => had += read,
-                }
+            let had = Had::read(content, |to, at| file.read_at(to, window.offset() + at));
+            if let Some(first) = had.unread.first() {
+                let at = window.offset() + (first * BLOCK) as u64;
+                tracing::warn!(
+                    file = path,
+                    at,
+                    "a part of the file can't be read, and is written anew: look after the disk"
+                );
             }
-            content.truncate(had);
-            Ok::<_, Error>(State::of(window, content))
+            Ok::<_, Error>(State::of(window, had))
         };
         let states = windows.iter().map(look).collect::<Result<Vec<_>, _>>()?;
         Ok((windows, states))
@@ -672,7 +713,7 @@ mod tests {
             (whole[..BLOCK + 10].to_vec(), [true, true, false, false]),
             (Vec::new(), [false, true, false, false]),
         ] {
-            let state = State::of(&window, there);
+            let state = State::of(&window, Had { content: there, unread: Vec::new() });
             assert_eq!(state.there, expected);
             assert_eq!(state.content.len(), whole.len());
             assert!(state.content[BLOCK..2 * BLOCK].iter().all(|byte| *byte == 0));
@@ -680,6 +721,37 @@ mod tests {
         let used = State::new(&window, vec![9; 5 * BLOCK]);
         assert_eq!(used.there, [false, true, false, false]);
         assert!(used.content.len() == whole.len() && used.content[BLOCK..2 * BLOCK].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn blocks_that_can_not_be_read_are_written_anew() {
+        let stored = |content: &[u8]| Block::Stored { hash: chunk::hash(content), frame: 0, at: 0 };
+        let mut extent = extent("a", Entry::File, 4);
+        extent.length = (3 * BLOCK + 100) as u64;
+        let block = vec![7; BLOCK];
+        extent.blocks = vec![stored(&block), Block::Zero, stored(&block), stored(&[7; 100])];
+        let window = Window { extent: Arc::new(extent), first: 0, blocks: 4, is_all: true };
+        let file = [&block[..], &vec![0; BLOCK], &block, &[7; 100]].concat();
+        for (bad, expected) in [
+            (&[][..], [true, true, true, true]),
+            (&[0], [false, true, true, true]),
+            // Zeros are written too: the disk gives another place for them.
+            (&[1, 2], [true, false, false, true]),
+            (&[3], [true, true, true, false]),
+        ] {
+            let had = Had::read(vec![0; window.bytes()], |to, at| {
+                let at = usize::try_from(at).expect("small");
+                let read = to.len().min(file.len() - at);
+                let hits = |nth: &usize| nth * BLOCK < at + read && at < (nth + 1) * BLOCK;
+                if bad.iter().any(hits) {
+                    return Err(std::io::Error::from_raw_os_error(5));
+                }
+                to[..read].copy_from_slice(&file[at..at + read]);
+                Ok(read)
+            });
+            assert_eq!(had.unread, bad);
+            assert_eq!(State::of(&window, had).there, expected, "{bad:?}");
+        }
     }
 
     #[test]

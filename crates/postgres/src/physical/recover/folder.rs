@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 use seawall_host::{PrivateFolder, User, folder_of};
 
 use super::super::base::Tablespace;
+use super::lock::Lock;
 use super::over::{self, Kept, link};
 use crate::Error;
 
@@ -40,7 +41,7 @@ pub(crate) struct Folders {
     tablespaces: BTreeMap<u32, Place>,
     owner: Option<User>,
     /// Of a folder that is restored over.
-    lock: Option<over::Lock>,
+    lock: Option<Lock>,
 }
 
 /// What can't be made here.
@@ -170,13 +171,14 @@ impl Folders {
         let data = place(output)?;
         let places: BTreeMap<u32, Place> =
             tablespaces.iter().map(|(oid, to)| Ok((*oid, place(to)?))).collect::<Result<_, Error>>()?;
-        let lock = over::Lock::take(output, system)?;
-        over::begin(output, system, tablespaces)?;
+        let lock = over::take(output, system)?;
+        over::begin(output, &lock, system, tablespaces)?;
         let links = places.iter().map(|(oid, space)| (link(*oid), space.to.clone())).collect();
-        over::clear(output, "", kept, &links)?;
-        for (oid, space) in &places {
-            over::clear_tablespace(&space.to, &link(*oid), kept)?;
-        }
+        let clear = || {
+            over::clear(output, "", kept, &links)?;
+            places.iter().try_for_each(|(oid, space)| over::clear_tablespace(&space.to, &link(*oid), kept))
+        };
+        clear().map_err(|error: Error| error.in_place(output))?;
         Ok(Self { data, tablespaces: places, owner: None, lock: Some(lock) })
     }
 
@@ -295,9 +297,14 @@ impl Folders {
         self.real(path).exists()
     }
 
-    /// Free bytes of the disk of the data directory.
+    /// Free bytes of the disks of the data directory and of tablespaces.
     pub(crate) fn free(&self) -> Option<u64> {
-        seawall_host::free_space(self.data.path())
+        let mut disks = BTreeMap::new();
+        for place in [&self.data].into_iter().chain(self.tablespaces.values()) {
+            let device = std::fs::metadata(place.path()).ok()?.dev();
+            disks.insert(device, seawall_host::free_space(place.path())?);
+        }
+        Some(disks.values().fold(0, |sum, free| free.saturating_add(sum)))
     }
 
     /// Gives the folders their names: that of the data directory last. The disks keep everything before, if it has to be durable.
@@ -315,8 +322,8 @@ impl Folders {
             let synced = if is_durable { sync() } else { Ok(()) };
             synced.map_err(|error| failed(above, &error))?;
         }
-        if self.is_over() {
-            over::end(self.data.path())?;
+        if let Some(lock) = &self.lock {
+            over::end(self.data.path(), lock)?;
         }
         drop(self.lock);
         Ok(())

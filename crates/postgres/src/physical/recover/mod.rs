@@ -14,6 +14,7 @@ mod folder;
 mod handed;
 pub(crate) mod line;
 mod listing;
+mod lock;
 mod moment;
 mod over;
 mod settings;
@@ -28,6 +29,7 @@ use std::time::Duration;
 use seawall_archive::SetId;
 use seawall_archive::log::{Contents, Log, Lsn, TimelineId};
 use seawall_core::{Moment, Progress};
+use seawall_host::folder_of;
 use seawall_vault::Vault;
 use tokio::time::Instant;
 
@@ -130,7 +132,10 @@ pub(super) async fn carry_out(
     let system = manifest.system.parse().map_err(|_| Error::Internal("a system identifier".to_owned()))?;
     let places = mapped(&manifest.tablespaces, &options.tablespaces)?;
     match options.delta {
-        true => over::check(&options.output, &places, &options.tablespaces, system)?,
+        true => {
+            let there = over::check(&options.output, &places, &options.tablespaces, &needed(vault, options), system)?;
+            room_over(&options.output, there, &manifest)?;
+        }
         false => [&options.output].into_iter().chain(places.iter().map(|(_, to)| to)).try_for_each(|to| check(to))?,
     }
     apart(&options.output, &places)?;
@@ -182,9 +187,11 @@ pub(super) async fn carry_out(
         memory: Mutex::default(),
         written: AtomicU64::new(0),
     });
+    // What is restored over isn't whole from here on.
+    let in_place = |error: Error| if options.delta { error.in_place(&options.output) } else { error };
     progress.begin("files", Some(manifest.totals.bytes));
     let (mut listing, begin) = Listing::begin(&manifest);
-    let mut written = listing_file(&filling.folders, &begin)?;
+    let mut written = listing_file(&filling.folders, &begin).map_err(in_place)?;
     let steps = steps(options.limits.memory, options.limits.jobs);
     (recovered.files, recovered.bytes) = (0, 0);
     let filled = fill(&filling, steps, &progress, |file| {
@@ -196,7 +203,7 @@ pub(super) async fn carry_out(
     if let Err(error) = filled {
         // Threads may still write. The folders go when nobody holds them any more, and the process may end with this error.
         drop(alone(alone(filling).await.folders).await);
-        return Err(error);
+        return Err(in_place(error));
     }
     let Some(filling) = Arc::into_inner(filling) else {
         return Err(Error::Internal("files are still being written".to_owned()));
@@ -205,19 +212,20 @@ pub(super) async fn carry_out(
         return Err(Error::Internal("folders are still being written".to_owned()));
     };
     recovered.written = filling.written.into_inner();
-    let (options, done) = (options.clone(), manifest);
+    let (these, done) = (options.clone(), manifest);
     progress.begin("sync", None);
     let output = options.output.clone();
     seawall_core::blocking(move || {
-        for file in describe(&folders, &done, &options, &choice, &target)? {
-            append(&mut written, &listing.file(&file), &options.output)?;
+        for file in describe(&folders, &done, &these, &choice, &target)? {
+            append(&mut written, &listing.file(&file), &these.output)?;
         }
-        append(&mut written, &listing.end(&done), &options.output)?;
-        written.end(&options.output)?;
+        append(&mut written, &listing.end(&done), &these.output)?;
+        written.end(&these.output)?;
         // What is thrown away needn't be durable, and a live database may use the same disk.
-        folders.finish(matches!(options.delivery, Delivery::Fetched(_)))
+        folders.finish(matches!(these.delivery, Delivery::Fetched(_)))
     })
-    .await?;
+    .await
+    .map_err(in_place)?;
     progress.finish();
     if let Some(server) = server {
         progress.begin("recovery", None);
@@ -227,6 +235,15 @@ pub(super) async fn carry_out(
     }
     recovered.duration_ms = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(recovered)
+}
+
+/// Files and folders of this host that a restore and the recovery behind it read.
+fn needed(vault: &Vault, options: &RecoverOptions) -> Vec<PathBuf> {
+    let handed = match &options.delivery {
+        Delivery::Fetched(handover) => [Some(&handover.program), handover.config.as_ref(), handover.identity.as_ref()],
+        Delivery::Copied(log) => [Some(log), None, None],
+    };
+    vault.folder().into_iter().chain(handed.into_iter().flatten().cloned()).collect()
 }
 
 /// Waits until nobody else holds it.
@@ -441,13 +458,30 @@ fn shown(target: &Target) -> String {
 /// Refuses a disk that has no room.
 fn room(folders: &Folders, manifest: &BaseManifest, output: &Path) -> Result<(), Error> {
     let needed = manifest.totals.bytes;
-    let Some(free) = folders.free().filter(|free| *free < needed) else { return Ok(()) };
-    Err(Error::Refused {
+    match folders.free().filter(|free| *free < needed) {
+        Some(free) => Err(no_room(output, needed, free)),
+        None => Ok(()),
+    }
+}
+
+/// The same for a folder that is restored over, in which `there` bytes are. Where tablespaces go, isn't looked at.
+fn room_over(output: &Path, there: u64, manifest: &BaseManifest) -> Result<(), Error> {
+    let needed = manifest.totals.bytes;
+    let place = if output.exists() { output } else { folder_of(output) };
+    let room = seawall_host::free_space(place).map(|free| free.saturating_add(there));
+    match room.filter(|room| *room < needed && manifest.tablespaces.is_empty()) {
+        Some(room) => Err(no_room(output, needed, room)),
+        None => Ok(()),
+    }
+}
+
+fn no_room(output: &Path, needed: u64, room: u64) -> Error {
+    Error::Refused {
         code: "postgres.no-space",
         object: output.display().to_string(),
-        cause: format!("the files have {needed} bytes, and the disk has room for {free}"),
+        cause: format!("the files have {needed} bytes, and the disk has room for {room}"),
         next: "name a folder on a larger disk".to_owned(),
-    })
+    }
 }
 
 /// The manifest for `pg_verifybackup`, in the folder.

@@ -1,6 +1,6 @@
 //! Restoring into a folder that is there (`--delta`): an old data directory of the cluster, or an empty folder.
 //!
-//! What equals the base stays, and only the rest is fetched. While it runs, the folder has the lock file of a server, so that no
+//! What equals the base stays, and only the rest is fetched. While it runs, the folder has the lock file of a server (`lock`), so that no
 //! server and no other restore begins there. Until all of it is there, the folder has no `global/pg_control`, and a mark that
 //! names the cluster and the places of its tablespaces. A restore that was interrupted is repeated, and goes on.
 
@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::base::chunk;
@@ -17,6 +17,7 @@ use super::super::base::control::Control;
 use super::super::base::index::{Entry, Hash};
 use super::super::base::list::CONTROL;
 use super::folder::failed;
+use super::lock::{self, Holder, LOCK, Lock};
 use crate::Error;
 
 /// The mark of an unfinished restore, in the data directory.
@@ -25,11 +26,8 @@ pub(crate) const MARK: &str = "seawall.unfinished";
 /// What [`CONTROL`], without which no server starts, is called until all is there.
 pub(super) const CONTROL_LATER: &str = "global/pg_control.unfinished";
 
-/// The lock file of a server: PostgreSQL doesn't start where one names a process that runs.
-const LOCK: &str = "postmaster.pid";
-
-/// The third line of that file where a restore wrote it. A server has the time of its start there.
-const OURS: &str = "seawall restore";
+/// What [`CONTROL`] is called for the moment in which the lock is looked at once more.
+const CONTROL_BEFORE: &str = "global/pg_control.before";
 
 /// What stands in a folder that a restore is to go into.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,17 +40,19 @@ struct Found {
     mark: Option<String>,
     /// Whether it has `PG_VERSION`.
     has_version: bool,
-    /// Whether its lock file, if there is one, is that of a restore.
-    lock: Option<bool>,
-    /// A process that runs in it, or that its lock file names and that runs.
+    /// Whose lock it has.
+    lock: Option<Holder>,
+    /// A server that runs in it.
     process: Option<u32>,
 }
 
 /// Why nothing is restored there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refused {
-    /// A server or a restore runs there.
+    /// A server runs there.
     Runs(u32),
+    /// Another restore runs there.
+    Restores,
     /// A server may run there, in another container or on another host, or was killed there.
     Locked,
     /// It is no data directory.
@@ -68,9 +68,8 @@ fn judge(found: &Found, system: u64) -> Result<(), Refused> {
     if let Some(process) = found.process {
         return Err(Refused::Runs(process));
     }
-    // The number of a process means nothing where the folder is shared, so a server's lock alone is enough.
-    if found.lock == Some(false) {
-        return Err(Refused::Locked);
+    if let Some(refused) = found.lock.and_then(held) {
+        return Err(refused);
     }
     match (found.is_empty, found.system, &found.mark) {
         (true, _, _) => Ok(()),
@@ -82,13 +81,25 @@ fn judge(found: &Found, system: u64) -> Result<(), Refused> {
     }
 }
 
+/// Why nothing is restored where this one has the lock; `None` for a restore that ended. The number of a process means nothing where
+/// the folder is shared, so a server's lock alone is enough. Pure.
+fn held(holder: Holder) -> Option<Refused> {
+    match holder {
+        Holder::Server(Some(process)) => Some(Refused::Runs(process)),
+        Holder::Server(None) => Some(Refused::Locked),
+        Holder::Restore => Some(Refused::Restores),
+        Holder::Nothing => None,
+    }
+}
+
 fn told(path: &Path, code: &'static str, cause: String, next: String) -> Error {
     Error::Refused { code, object: path.display().to_string(), cause, next }
 }
 
 /// Checks that a restore of the cluster `system` may go into a folder, and its tablespaces into theirs. A place of a tablespace in
 /// which something is has to be named (`mappings`), or to be in the mark of a restore that is repeated: in a copy of a data
-/// directory, the link leads to the place of the original. Blocks.
+/// directory, the link leads to the place of the original. `needed` are files and folders that the restore and the recovery
+/// read: in the folder they would be cleared. Returns the bytes of the disk that the data directory has. Blocks.
 ///
 /// # Errors
 /// `postgres.as-root`, `postgres.server-runs`, `postgres.other-cluster`, `postgres.folder-in-use`, or a folder can't be read.
@@ -96,9 +107,16 @@ pub(super) fn check(
     path: &Path,
     places: &[(u32, PathBuf)],
     mappings: &[(PathBuf, PathBuf)],
+    needed: &[PathBuf],
     system: u64,
-) -> Result<(), Error> {
-    check_data(path, system)?;
+) -> Result<u64, Error> {
+    let there = check_data(path, system)?;
+    for place in [path].into_iter().chain(places.iter().map(|(_, to)| to.as_path())) {
+        keeps(place, needed)?;
+        if let Some(real) = std::fs::canonicalize(place).ok().filter(|_| place != path) {
+            mounted(place, &real)?;
+        }
+    }
     let marked = marked(path);
     for (oid, to) in places {
         let is_link = std::fs::read_link(path.join(link(*oid))).is_ok_and(|its| its == *to);
@@ -122,21 +140,44 @@ pub(super) fn check(
             }
         }
     }
-    later_tablespaces(path, places)
+    later_tablespaces(path, places)?;
+    Ok(there)
+}
+
+/// Refuses a folder in which something lies that is `needed`.
+fn keeps(folder: &Path, needed: &[PathBuf]) -> Result<(), Error> {
+    let Ok(real) = std::fs::canonicalize(folder) else { return Ok(()) };
+    let is_in = |needed: &&PathBuf| std::fs::canonicalize(needed).is_ok_and(|needed| needed.starts_with(&real));
+    match needed.iter().find(is_in) {
+        Some(needed) => {
+            let cause = format!("the restore reads {}, which lies in it and would be removed", needed.display());
+            let next = "move it elsewhere, or leave --delta out and name a folder that isn't there";
+            Err(told(folder, "postgres.folder-in-use", cause, next.into()))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses a data directory with a tablespace that the base doesn't have, and that has files: the log may make it again, and no
 /// recovery replays that into the files of a tablespace on this host.
 fn later_tablespaces(path: &Path, places: &[(u32, PathBuf)]) -> Result<(), Error> {
-    let links = std::fs::read_dir(path.join("pg_tblspc")).into_iter().flatten().flatten();
+    let folder = path.join("pg_tblspc");
+    let links = match std::fs::read_dir(&folder) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
+        links => links.map_err(|error| failed(&folder, &error))?,
+    };
     for entry in links {
+        let entry = entry.map_err(|error| failed(&folder, &error))?;
         let oid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
         let Some(to) = std::fs::read_link(entry.path()).ok() else { continue };
         if oid.is_some_and(|oid| places.iter().any(|(its, _)| *its == oid)) {
             continue;
         }
-        let mut inside = std::fs::read_dir(&to).into_iter().flatten().flatten();
-        if inside.any(|entry| entry.file_name().to_string_lossy().starts_with("PG_")) {
+        let mut inside = match std::fs::read_dir(entry.path()) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+            inside => inside.map_err(|error| failed(&to, &error))?,
+        };
+        if inside.any(|entry| entry.map_or(true, |entry| entry.file_name().to_string_lossy().starts_with("PG_"))) {
             let cause = "it is the place of a tablespace that was made after the base, and the log makes it again";
             let next = "empty it if no other server uses it, or restore without --delta on another host";
             return Err(told(&to, "postgres.folder-in-use", cause.into(), next.into()));
@@ -145,25 +186,30 @@ fn later_tablespaces(path: &Path, places: &[(u32, PathBuf)]) -> Result<(), Error
     Ok(())
 }
 
-/// Checks the data directory.
-fn check_data(path: &Path, system: u64) -> Result<(), Error> {
+/// Checks the data directory. Returns the bytes of the disk that it has.
+fn check_data(path: &Path, system: u64) -> Result<u64, Error> {
     // Links that the folder's owner can plant would lead the superuser anywhere (I11).
     if rustix::process::geteuid().is_root() {
         let next = "run it as the owner of the folder: runuser -u postgres -- seawall restore … --delta";
         let cause = "with --delta, files are written in a folder of another user";
         return Err(told(path, "postgres.as-root", cause.into(), next.into()));
     }
-    match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+    let there = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         Err(error) => return Err(failed(path, &error)),
         Ok(facts) if !facts.is_dir() => {
             let next = "name the data directory itself, not a link to it";
             return Err(told(path, "postgres.folder-in-use", "it is no folder".into(), next.into()));
         }
-        Ok(facts) => mounts(path, facts.dev())?,
-    }
+        Ok(facts) => {
+            let real = std::fs::canonicalize(path).map_err(|error| failed(path, &error))?;
+            mounted(path, &real)?;
+            walk(path, path, facts.dev())?
+        }
+    };
     let found = found(path).map_err(|error| failed(path, &error))?;
-    judge(&found, system).map_err(|refused| refusal(path, refused, system))
+    judge(&found, system).map_err(|refused| refusal(path, refused, system))?;
+    Ok(there)
 }
 
 fn refusal(path: &Path, refused: Refused, system: u64) -> Error {
@@ -172,7 +218,12 @@ fn refusal(path: &Path, refused: Refused, system: u64) -> Error {
         Refused::Runs(process) => (
             "postgres.server-runs",
             format!("the process {process} runs there"),
-            "stop the server, or wait for the other restore",
+            "stop the server; if that process is no server, remove postmaster.pid",
+        ),
+        Refused::Restores => (
+            "postgres.server-runs",
+            "another restore runs there, maybe in another container or on another host".into(),
+            "wait for its end, or stop it; then give this command again",
         ),
         Refused::Locked => (
             "postgres.server-runs",
@@ -192,21 +243,50 @@ fn refusal(path: &Path, refused: Refused, system: u64) -> Error {
     told(path, code, cause, next.to_owned())
 }
 
-/// Refuses a data directory in which other file systems are mounted: what is there may not be the cluster's, and would be cleared.
-fn mounts(folder: &Path, device: u64) -> Result<(), Error> {
+/// Refuses a folder in which anything is mounted, a single file too: what is there may not be the cluster's, and would be cleared or
+/// written over. `real` is the folder without links.
+fn mounted(folder: &Path, real: &Path) -> Result<(), Error> {
+    let is_in = |point: &PathBuf| point.starts_with(real) && point != real;
+    match seawall_host::mounts().into_iter().map(|mount| mount.point).find(is_in) {
+        Some(point) => {
+            let cause = format!("something is mounted in it, at {}", point.display());
+            let next = "unmount it, or leave --delta out and name a folder that isn't there";
+            Err(told(folder, "postgres.folder-in-use", cause, next.into()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a data directory `top` in which something is that isn't the cluster's and would be lost, or that this user may not clear.
+/// Returns the bytes of the disk that it has.
+fn walk(top: &Path, folder: &Path, device: u64) -> Result<u64, Error> {
+    let mut there: u64 = 0;
     for entry in std::fs::read_dir(folder).map_err(|error| failed(folder, &error))? {
         let path = entry.map_err(|error| failed(folder, &error))?.path();
         let facts = std::fs::symlink_metadata(&path).map_err(|error| failed(&path, &error))?;
-        if !facts.is_dir() || path.ends_with("lost+found") {
+        there = there.saturating_add(facts.blocks().saturating_mul(512));
+        if !facts.is_dir() || (folder == top && path.ends_with("lost+found")) {
             continue;
         }
+        let refused = |cause: &str, next: &str| Err(told(&path, "postgres.folder-in-use", cause.into(), next.into()));
         if facts.dev() != device {
-            let next = "unmount it, or leave --delta out and name a folder that isn't there";
-            return Err(told(&path, "postgres.folder-in-use", "a file system is mounted there".into(), next.into()));
+            return refused(
+                "a file system is mounted there",
+                "unmount it, or leave --delta out and name a folder that isn't there",
+            );
         }
-        mounts(&path, device)?;
+        if facts.uid() != rustix::process::geteuid().as_raw() || facts.mode() & 0o700 != 0o700 {
+            return refused(
+                "this user may not clear it",
+                "give the data directory to the user that restores (chown -R, chmod -R u+rwX), or move this folder away",
+            );
+        }
+        if path.join(CONTROL).exists() || path.join(LOCK).exists() {
+            return refused("it is a data directory of its own", "move it away, or name it instead");
+        }
+        there = there.saturating_add(walk(top, &path, device)?);
     }
-    Ok(())
+    Ok(there)
 }
 
 /// Looks at a folder.
@@ -216,61 +296,46 @@ fn found(path: &Path) -> io::Result<Found> {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(error),
     };
-    let lock = read(LOCK)?.map(|lock| String::from_utf8_lossy(&lock).into_owned());
+    let lock = lock::holder(path)?;
     Ok(Found {
-        is_empty: is_empty(path)?,
+        is_empty: is_empty_but(path, lock == Some(Holder::Nothing))?,
         system: read(CONTROL)?.and_then(|bytes| Control::parse(&bytes)).map(|control| control.system),
         mark: read(MARK)?.map(|bytes| String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().to_owned()),
         has_version: read("PG_VERSION")?.is_some(),
-        process: lock.as_deref().and_then(locked).or_else(|| runs_in(path)),
-        lock: lock.map(|lock| lock.lines().nth(2) == Some(OURS)),
+        process: lock::runs_in(path),
+        lock,
     })
 }
 
 /// Whether nothing is in a folder, but for what each new file system has.
 fn is_empty(path: &Path) -> io::Result<bool> {
-    let is_something =
-        |entry: &io::Result<std::fs::DirEntry>| entry.as_ref().map_or(true, |entry| entry.file_name() != "lost+found");
-    Ok(!std::fs::read_dir(path)?.any(|entry| is_something(&entry)))
+    is_empty_but(path, false)
+}
+
+/// The same, but for what a restore leaves that ends before it changed anything, if that `may_be`.
+fn is_empty_but(path: &Path, may_be: bool) -> io::Result<bool> {
+    let new_mark = format!("{MARK}.new");
+    let counts = |entry: io::Result<std::fs::DirEntry>| {
+        entry.map_or(true, |entry| {
+            let name = entry.file_name();
+            name != "lost+found" && !(may_be && (name == LOCK || *name == *new_mark))
+        })
+    };
+    Ok(!std::fs::read_dir(path)?.any(counts))
 }
 
 /// The places of tablespaces that the mark of an unfinished restore names.
 fn marked(path: &Path) -> Vec<(u32, PathBuf)> {
+    if path.join(CONTROL).exists() {
+        // It ended. Only its mark stayed, and may have come here with a copy.
+        return Vec::new();
+    }
     let mark = std::fs::read_to_string(path.join(MARK)).unwrap_or_default();
     let place = |line: &str| {
         let (oid, place) = line.split_once(' ')?;
         Some((oid.parse().ok()?, PathBuf::from(place)))
     };
     mark.lines().skip(1).filter_map(place).collect()
-}
-
-/// The process that the first line of a lock file names, if it runs. A server in single-user mode writes a negative number.
-fn locked(lock: &str) -> Option<u32> {
-    let process: u32 = lock.lines().next()?.trim().trim_start_matches('-').parse().ok()?;
-    let pid = rustix::process::Pid::from_raw(i32::try_from(process).ok()?)?;
-    // One of another user answers that it may not be asked.
-    let runs = rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH);
-    runs.then_some(process)
-}
-
-/// A process whose working directory is this folder: each of a server's is, also in a container that has other process numbers.
-fn runs_in(path: &Path) -> Option<u32> {
-    let facts = std::fs::metadata(path).ok()?;
-    let processes = std::fs::read_dir("/proc").ok()?.flatten();
-    let own = std::process::id();
-    processes
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|process| *process != own)
-        .find(|process| {
-            let works_in = std::fs::metadata(format!("/proc/{process}/cwd"));
-            let is_server = || std::fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|exe| is_postgres(&exe));
-            works_in.is_ok_and(|its| (its.dev(), its.ino()) == (facts.dev(), facts.ino())) && is_server()
-        })
-}
-
-/// Whether a program is PostgreSQL's server, which may have been replaced since it started.
-fn is_postgres(program: &Path) -> bool {
-    program.file_name().is_some_and(|name| name.to_string_lossy().contains("postgres"))
 }
 
 /// The paths of a base, as hashes: a cluster may have a million files.
@@ -298,46 +363,21 @@ pub(super) fn real(data: &Path, path: &str) -> PathBuf {
     data.join(if path == CONTROL { CONTROL_LATER } else { path })
 }
 
-/// The lock file of a server, which this process has while it restores. It goes when this is dropped.
-#[derive(Debug)]
-pub(super) struct Lock(PathBuf);
-
-impl Lock {
-    /// Takes the lock of a data directory, and checks once more that nothing runs there. From here on no server starts. Blocks.
-    pub(super) fn take(data: &Path, system: u64) -> Result<Self, Error> {
-        check_data(data, system)?;
-        let path = data.join(LOCK);
-        // Of a restore that ended: the check has seen that its process doesn't run.
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&path, &error)),
-            _ => {}
-        }
-        let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        let mut file = match opened {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(refusal(data, Refused::Locked, system));
-            }
-            opened => opened.map_err(|error| failed(&path, &error))?,
-        };
-        let lock = Self(path);
-        // PostgreSQL reads the first line; the folder is the second.
-        let text = format!("{}\n{}\n{OURS}\n", std::process::id(), data.display());
-        io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| failed(&lock.0, &error))?;
-        match runs_in(data) {
-            Some(process) => Err(refusal(data, Refused::Runs(process), system)),
-            None => Ok(lock),
-        }
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        let _gone = std::fs::remove_file(&self.0);
+/// Takes the lock of a data directory, and checks once more that nothing runs there. Blocks.
+pub(super) fn take(data: &Path, system: u64) -> Result<Lock, Error> {
+    check_data(data, system)?;
+    let lock = match Lock::take(data).map_err(|error| failed(&data.join(LOCK), &error))? {
+        Ok(lock) => lock,
+        Err(holder) => return Err(refusal(data, held(holder).unwrap_or(Refused::Restores), system)),
+    };
+    match lock::runs_in(data) {
+        Some(process) => Err(refusal(data, Refused::Runs(process), system)),
+        None => Ok(lock),
     }
 }
 
 /// Marks a folder that is locked, and has no server start there after a crash either. It keeps both over a power cut. Blocks.
-pub(super) fn begin(data: &Path, system: u64, places: &[(u32, PathBuf)]) -> Result<(), Error> {
+pub(super) fn begin(data: &Path, lock: &Lock, system: u64, places: &[(u32, PathBuf)]) -> Result<(), Error> {
     let mark = data.join(MARK);
     let lines: String = places.iter().map(|(oid, to)| format!("{oid} {}\n", to.display())).collect();
     let text = format!("{system}\n{lines}");
@@ -352,17 +392,35 @@ pub(super) fn begin(data: &Path, system: u64, places: &[(u32, PathBuf)]) -> Resu
     let marked = if is_there { Ok(()) } else { write() };
     let begun = marked.and_then(|()| {
         File::open(data)?.sync_all()?;
-        match std::fs::remove_file(data.join(CONTROL)) {
-            Ok(()) => File::open(data.join("global"))?.sync_all(),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
-            Err(error) => Err(error),
+        let (control, before) = (data.join(CONTROL), data.join(CONTROL_BEFORE));
+        match std::fs::rename(&control, &before) {
+            // From here on no server starts. One that came a moment ago has the lock.
+            Ok(()) if !lock.is_there() => {
+                std::fs::rename(&before, &control)?;
+                return Ok(false);
+            }
+            Ok(()) => {
+                std::fs::remove_file(&before)?;
+                File::open(data.join("global"))?.sync_all()?;
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+            Err(error) => return Err(error),
         }
+        Ok(true)
     });
-    begun.map_err(|error| failed(&mark, &error))
+    match begun.map_err(|error| failed(&mark, &error))? {
+        true => Ok(()),
+        false => Err(refusal(data, Refused::Locked, system)),
+    }
 }
 
 /// Lets servers start: all else is durable. Blocks.
-pub(super) fn end(data: &Path) -> Result<(), Error> {
+pub(super) fn end(data: &Path, lock: &Lock) -> Result<(), Error> {
+    if !lock.is_there() {
+        let cause = format!("another process has replaced {LOCK} meanwhile");
+        let next = "stop what runs there, then give the same command again";
+        return Err(told(data, "postgres.server-runs", cause, next.into()));
+    }
     let (later, control) = (data.join(CONTROL_LATER), data.join(CONTROL));
     std::fs::rename(&later, &control).map_err(|error| failed(&control, &error))?;
     let ended = File::open(data.join("global"))
@@ -443,10 +501,12 @@ mod tests {
             (Found { has_version: false, ..cluster.clone() }, Err(Refused::Stranger)),
             (Found { system: None, ..cluster.clone() }, Err(Refused::Unknown)),
             (Found { process: Some(5), ..cluster.clone() }, Err(Refused::Runs(5))),
-            (Found { lock: Some(false), ..cluster.clone() }, Err(Refused::Locked)),
-            (Found { lock: Some(false), ..unfinished.clone() }, Err(Refused::Locked)),
-            (Found { lock: Some(true), ..cluster.clone() }, Ok(())),
-            (Found { lock: Some(true), ..unfinished.clone() }, Ok(())),
+            (Found { lock: Some(Holder::Server(None)), ..cluster.clone() }, Err(Refused::Locked)),
+            (Found { lock: Some(Holder::Server(Some(5))), ..cluster.clone() }, Err(Refused::Runs(5))),
+            (Found { lock: Some(Holder::Server(None)), ..unfinished.clone() }, Err(Refused::Locked)),
+            (Found { lock: Some(Holder::Restore), ..cluster.clone() }, Err(Refused::Restores)),
+            (Found { lock: Some(Holder::Nothing), ..cluster.clone() }, Ok(())),
+            (Found { lock: Some(Holder::Nothing), ..unfinished.clone() }, Ok(())),
             (unfinished.clone(), Ok(())),
             (Found { has_version: true, ..unfinished.clone() }, Ok(())),
             (Found { mark: Some("8".into()), ..unfinished.clone() }, Err(Refused::Stranger)),
@@ -458,12 +518,41 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_file_names_a_process() {
-        let own = std::process::id();
-        assert_eq!(locked(&own.to_string()), Some(own));
-        assert_eq!(locked(&format!("-{own}")), Some(own), "in single-user mode");
-        for lock in ["2147483646", "", "x", "0"] {
-            assert_eq!(locked(lock), None, "{lock:?}");
+    fn folders_that_are_not_the_clusters_alone_are_refused() {
+        let place = tempfile::tempdir().expect("a folder");
+        let data = place.path().join("data");
+        for folder in ["data/base/5", "data/18/docker/global", "data/keys", "lost+found"] {
+            std::fs::create_dir_all(place.path().join(folder)).expect("made");
+        }
+        std::fs::write(data.join("base/5/1"), vec![7; 100_000]).expect("written");
+        let device = std::fs::metadata(&data).expect("there").dev();
+        let walked = || walk(&data, &data, device);
+        assert!(walked().expect("nothing else is there") >= 100_000);
+        // The data directory of another server.
+        for name in ["18/docker/global/pg_control", "18/docker/postmaster.pid"] {
+            std::fs::write(data.join(name), "x").expect("written");
+            assert!(walked().expect_err("refused").to_string().contains("data directory of its own"), "{name}");
+            std::fs::remove_file(data.join(name)).expect("removed");
+        }
+        assert!(walk(&data, &data, device + 1).expect_err("refused").to_string().contains("mounted"));
+        let closed = |mode| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(data.join("keys"), mode).expect("set");
+        };
+        closed(0o500);
+        assert!(walked().expect_err("refused").to_string().contains("may not clear"));
+        closed(0o700);
+        // What the restore itself reads, also by another name.
+        std::fs::write(data.join("keys/identity"), "x").expect("written");
+        std::os::unix::fs::symlink(data.join("keys"), place.path().join("link")).expect("linked");
+        for (needed, expected) in [
+            (place.path().to_owned(), true),
+            (data.join("none"), true),
+            (data.clone(), false),
+            (data.join("keys/identity"), false),
+            (place.path().join("link/identity"), false),
+        ] {
+            assert_eq!(keeps(&data, std::slice::from_ref(&needed)).is_ok(), expected, "{}", needed.display());
         }
     }
 
@@ -485,8 +574,8 @@ mod tests {
         link(&outside, "pg_tblspc/2");
         link(&outside, "base/7");
         link(&outside.join("file"), "base/5/3");
-        begin(&data, 7, &[]).expect("begun");
-        std::fs::write(data.join(LOCK), "1\n").expect("written");
+        let lock = Lock::take(&data).expect("asked").expect("a lock");
+        begin(&data, &lock, 7, &[]).expect("begun");
         let closed = std::os::unix::fs::PermissionsExt::from_mode(0o440);
         std::fs::set_permissions(data.join("base/5/2"), closed).expect("set");
         let mut kept = Kept::default();
@@ -521,16 +610,25 @@ mod tests {
         std::fs::create_dir(data.join("global")).expect("made");
         std::fs::write(data.join(CONTROL), "old").expect("written");
         let places = [(16_400, PathBuf::from("/mnt/fast one"))];
+        let lock = Lock::take(data).expect("asked").expect("a lock");
         // Also when it is repeated, maybe after a crash in between.
         for _ in 0..2 {
-            begin(data, 7, &places).expect("begun");
+            begin(data, &lock, 7, &places).expect("begun");
             assert!(!data.join(CONTROL).exists());
             std::fs::write(real(data, CONTROL), "new").expect("written");
             assert_eq!(found(data).expect("looked").mark.as_deref(), Some("7"));
             assert_eq!(marked(data), places);
         }
-        end(data).expect("ended");
+        end(data, &lock).expect("ended");
         assert_eq!(std::fs::read_to_string(data.join(CONTROL)).expect("read"), "new");
         assert!(!data.join(MARK).exists() && !real(data, CONTROL).exists());
+        // A server in another container began at the same moment: its pg_control stays.
+        std::fs::remove_file(data.join(LOCK)).expect("removed");
+        std::fs::write(data.join(LOCK), "7\n").expect("written");
+        begin(data, &lock, 7, &places).expect_err("refused");
+        assert_eq!(std::fs::read_to_string(data.join(CONTROL)).expect("read"), "new");
+        end(data, &lock).expect_err("refused");
+        // The mark of a restore that ended counts for nothing.
+        assert!(data.join(MARK).exists() && marked(data).is_empty());
     }
 }
