@@ -17,7 +17,7 @@ use seawall_postgres::Target;
 use seawall_postgres::physical::base::Made;
 use seawall_postgres::physical::continuous::{ClusterSource, Continuous, Heard, Parts, Server};
 use seawall_postgres::physical::prove::ClusterProver;
-use seawall_postgres::physical::receive::{ReceiveOptions, Receiver};
+use seawall_postgres::physical::receive::{ReceiveOptions, Receiver, Settings};
 use seawall_sqlite::Upkeep;
 use seawall_vault::Vault;
 
@@ -171,6 +171,10 @@ impl ClusterSource for Hooked {
 
     async fn heard(&self) -> Result<Option<Heard>, Failure> {
         self.source.heard().await
+    }
+
+    async fn settings(&self, synchronous: bool) -> Result<Settings, Failure> {
+        self.source.settings(synchronous).await
     }
 }
 

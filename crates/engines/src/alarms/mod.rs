@@ -95,18 +95,9 @@ fn of(error: &LastError, code: &str, severity: Severity, what: &str) -> Alarm {
     alarm(code, severity, format!("{what}: {} ({})", error.message, error.code), error.next.clone(), error.at)
 }
 
-/// The alarm of a server whose commits wait for the vault, and what it says.
-const COMMITS_WAIT: &str = "alarm.commits-wait";
-const HELD: &str = "the application waits: the server's commits wait for the vault";
-
 /// What the phase alone says.
 fn of_phase(facts: &Facts<'_>) -> Option<Alarm> {
     let Status { phase, error, at, .. } = facts.status;
-    if matches!(phase, Phase::Failing | Phase::Starting)
-        && let Some(error) = error.as_ref().filter(|error| trouble::holds_commits(error))
-    {
-        return Some(of(error, COMMITS_WAIT, Severity::Critical, HELD));
-    }
     let told = |code, what: &str| match error {
         Some(error) => of(error, code, Severity::Critical, what),
         None => alarm(code, Severity::Critical, what, SEE_STATUS, *at),
@@ -163,11 +154,13 @@ fn of_error(status: &Status) -> Option<Alarm> {
     if trouble::is_of_clock(error) {
         return Some(of(error, "alarm.clock", Severity::Warning, "this machine's clock is wrong"));
     }
+    // Beside the phase's alarm, which says that protection fails: this one says what that means to the application.
+    if trouble::holds_commits(error) {
+        let what = "the application waits: the server's commits wait for the vault";
+        return Some(of(error, "alarm.commits-wait", Severity::Critical, what));
+    }
     if !goes_on {
         return None;
-    }
-    if trouble::holds_commits(error) {
-        return Some(of(error, COMMITS_WAIT, Severity::Critical, HELD));
     }
     if trouble::fills_servers_disk(error) {
         let what = "the server's disk could fill while the vault is away";

@@ -97,11 +97,6 @@ fn what_each_status_means() {
             &plain,
             Some(("alarm.commits-wait", Critical)),
         ),
-        (
-            Status { error: error("postgres.commits-wait", 1), ..at(Failing) },
-            &plain,
-            Some(("alarm.commits-wait", Critical)),
-        ),
         (Status { error: error("sqlite.disk-full", 1), ..at(Protecting) }, &plain, Some(("alarm.disk", Critical))),
         (Status { error: error("sqlite.clock", 1), ..at(Protecting) }, &plain, Some(("alarm.clock", Warning))),
         (Status { upkeep: error("vault.denied", 2), ..at(Protecting) }, &plain, None),
@@ -155,6 +150,10 @@ fn what_else_decides() {
         let found = codes(&Facts { is_scheduled: true, ..facts(&status) }, &plain);
         assert_eq!(found.into_iter().next(), expected, "{lag_ms}");
     }
+    // That the application waits is told beside what fails.
+    let failing = Status { error: error("postgres.commits-wait", 1), ..at(Phase::Failing) };
+    let both = ["alarm.failing", "alarm.commits-wait"].map(|code| (code.to_owned(), Critical));
+    assert_eq!(codes(&facts(&failing), &plain), both);
     let protecting = at(Phase::Protecting);
     for (free, expected) in [
         (None, None),

@@ -51,11 +51,12 @@ pub(super) struct Standby {
     pub(super) alone: Option<LastError>,
 }
 
-/// What is known of a standby whose last message came `age` ago, if that is known, and which has lost its primary if there is an
-/// `alone`. `before` is what was known.
+/// What is known of a standby whose last message came `age` ago, if that is known, whose log is only shipped to it if it `ships`, and
+/// which has lost its primary if there is an `alone`. `before` is what was known.
 pub(super) fn standby(
     before: Option<&Standby>,
     age: Option<Duration>,
+    ships: bool,
     alone: Option<LastError>,
     now: Moment,
 ) -> Standby {
@@ -64,9 +65,11 @@ pub(super) fn standby(
         (Some(age), _) => Some(now.before(age)),
         // It keeps what it has, and nothing is heard any more.
         (None, Some(_)) => known.or(Some(now)),
-        (None, None) => None,
+        // It has replayed no commit since it started.
+        (None, None) => known.or(Some(now)).filter(|_| ships),
     };
-    Standby { heard, is_silent: alone.is_some() || age.is_some_and(|age| age > SILENT), alone }
+    let is_silent = alone.is_some() || age.map_or(ships, |age| age > SILENT);
+    Standby { heard, is_silent, alone }
 }
 
 /// What the state means.
@@ -145,8 +148,15 @@ pub(super) fn judge(state: &State, standing: Option<&Standing>, now: Moment) -> 
 
 /// What it means that commits of the server wait for the vault longer than they may. `log` says why the log isn't received.
 fn holds(standing: &Standing, log: Option<&LastError>, now: Moment) -> Option<LastError> {
-    let holds = standing.holds.as_ref().filter(|holds| standing.streaming || holds.when == Waits::Always)?;
-    let since = standing.waits_since.filter(|since| now.since(*since) > holds.within)?;
+    let holds = standing.holds.as_ref()?;
+    let since = match holds.when {
+        Waits::Always => standing.waits_since?,
+        // Before the stream has caught up, the server counts on another one.
+        Waits::Connected => standing.waits_since?.max(standing.caught_up_at.filter(|_| standing.streaming)?),
+    };
+    if now.since(since) <= holds.within {
+        return None;
+    }
     let why = match (log, standing.streaming) {
         (Some(error), false) => format!("the log isn't received: {} ({})", error.message, error.code),
         (_, false) => "the log isn't received yet".to_owned(),
@@ -181,7 +191,7 @@ pub(super) struct Looked<'a> {
     pub(super) is_sealed: bool,
     /// The end of the log that the base needs which this process made since a base last led to the log's end.
     pub(super) made: Option<Lsn>,
-    /// Whether it was made a short while ago.
+    /// Whether it was made a short while ago, or its last segment was still written then.
     pub(super) is_fresh: bool,
     /// Whether the server, which pushes its log, still writes the segment in which the log ends that the newest base needs.
     pub(super) is_written: bool,
@@ -214,8 +224,8 @@ pub(super) fn verdict(looked: &Looked<'_>) -> Verdict {
         (Some(found), None, _) if is_sealed || is_written || listed.is_none_or(|listed| listed <= found.id) => {
             Verdict::Leads
         }
-        // Nothing is wrong: a server pushes a segment when it is complete.
-        (None, None, _) if is_written => Verdict::Waits,
+        // Nothing is wrong: a server pushes a segment when it is complete, and a moment ago it was not.
+        (None, None, _) if is_written || is_fresh => Verdict::Waits,
         (None, _, None) => Verdict::Due,
         (None, _, Some(_)) if is_sealed => Verdict::Unknown,
         (None, Some(standing), Some(stop)) if !standing.streaming || standing.durable < stop => Verdict::Waits,
@@ -394,7 +404,7 @@ mod tests {
     }
 
     fn heard(seconds: u64, alone: Option<LastError>) -> Standby {
-        standby(None, Some(Duration::from_secs(seconds)), alone, at(NOW))
+        standby(None, Some(Duration::from_secs(seconds)), false, alone, at(NOW))
     }
 
     #[test]
@@ -403,17 +413,21 @@ mod tests {
         let before = Standby { heard: Some(at(900_000)), is_silent: false, alone: None };
         let unknown = Standby { heard: None, ..before.clone() };
         let second = Some(Duration::from_secs(1));
-        for (before, age, alone, expected) in [
-            (None, second, None, Some(NOW - 1000)),
-            (Some(&before), second, None, Some(NOW - 1000)),
+        for (before, age, ships, alone, expected, is_silent) in [
+            (None, second, false, None, Some(NOW - 1000), false),
+            (Some(&before), second, false, None, Some(NOW - 1000), false),
+            (Some(&before), second, true, None, Some(NOW - 1000), false),
             // The role may not see it.
-            (Some(&before), None, None, None),
-            (Some(&before), None, alone(), Some(900_000)),
-            (Some(&unknown), None, alone(), Some(NOW)),
-            (None, None, alone(), Some(NOW)),
+            (Some(&before), None, false, None, None, false),
+            (Some(&before), None, false, alone(), Some(900_000), true),
+            (Some(&unknown), None, false, alone(), Some(NOW), true),
+            (None, None, false, alone(), Some(NOW), true),
+            // Its log is shipped, and no commit came since it started.
+            (Some(&before), None, true, None, Some(900_000), true),
+            (None, None, true, None, Some(NOW), true),
         ] {
-            let known = standby(before, age, alone, at(NOW));
-            assert_eq!(known.heard, expected.map(at), "{before:?} {age:?}");
+            let known = standby(before, age, ships, alone, at(NOW));
+            assert_eq!((known.heard, known.is_silent), (expected.map(at), is_silent), "{before:?} {age:?} {ships}");
         }
     }
 
@@ -480,7 +494,8 @@ mod tests {
             ("the server is away", of(Waits::Always), None, false, Some(failed("postgres.unreachable")), None),
             ("they don't wait", None, waits(31), false, Some(failed("vault.away")), None),
         ] {
-            let standing = Standing { holds, waits_since, streaming, failure, ..standing() };
+            let caught_up_at = Some(at(0));
+            let standing = Standing { holds, waits_since, streaming, failure, caught_up_at, ..standing() };
             let error = judge(&state(), Some(&standing), at(NOW)).error;
             let told = error.filter(|error| error.code == "postgres.commits-wait");
             assert_eq!(told.is_some(), expected.is_some(), "{what}");
@@ -491,6 +506,14 @@ mod tests {
                 );
                 assert_eq!(Some(told.at), waits_since, "{what}");
             }
+        }
+        // The first of several: what waited before the stream caught up was confirmed by another one.
+        for (caught_up, expected) in [(None, false), (Some(NOW - 30_000), false), (Some(NOW - 31_000), true)] {
+            let caught_up_at = caught_up.map(at);
+            let (holds, waits_since) = (of(Waits::Connected), waits(600));
+            let standing = Standing { holds, waits_since, caught_up_at, ..standing() };
+            let error = judge(&state(), Some(&standing), at(NOW)).error;
+            assert_eq!(error.is_some(), expected, "{caught_up:?}");
         }
         let stopped = State { runs: false, ..state() };
         let standing = Standing { holds: of(Waits::Always), waits_since: waits(90), ..standing() };

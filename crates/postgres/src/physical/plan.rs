@@ -51,6 +51,8 @@ pub(super) struct Plan {
     pub(super) upkeep_at: Option<Moment>,
     /// Whether the log streamed in this process.
     pub(super) has_streamed: bool,
+    /// When a look last found that the server, which pushes its log, still writes the segment in which the newest base's log ends.
+    pub(super) written_at: Option<Instant>,
     /// The manifests that were read.
     pub(super) known: Known,
 }
@@ -73,6 +75,7 @@ impl Plan {
             not_before: None,
             upkeep_at: None,
             has_streamed: false,
+            written_at: None,
             known: Known::default(),
         }
     }

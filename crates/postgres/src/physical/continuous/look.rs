@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use seawall_archive::{log, retry_after};
+use seawall_archive::log::{self, Lsn};
+use seawall_archive::retry_after;
 use seawall_core::{Failure, Kind, LastError};
 use seawall_vault::Vault;
 use tokio::time::{Instant, sleep_until};
@@ -14,7 +15,7 @@ use super::super::judge::{self, Looked, Verdict};
 use super::super::plan::{LONGEST_SLEEP, Plan, SOON};
 use super::{Continuous, Heard};
 
-/// So often a standby is asked what it heard of its primary.
+/// So often a standby is asked what it heard of its primary, and a server whose commits are to wait what it waits for.
 const ASKS: Duration = Duration::from_secs(30);
 
 /// So long the log of a new base may take that a server pushes.
@@ -48,14 +49,23 @@ impl Continuous {
     async fn ask(&self, plan: &mut Plan) {
         let heard = self.source.heard().await;
         let now = self.clock.now();
-        plan.ask_at = Some(Instant::now() + if matches!(heard, Ok(None)) { LONGEST_SLEEP } else { ASKS });
+        let synchronous = self.receiver.as_ref().filter(|receiver| receiver.is_synchronous());
+        let changes = synchronous.is_some() || !matches!(heard, Ok(None));
+        plan.ask_at = Some(Instant::now() + if changes { ASKS } else { LONGEST_SLEEP });
+        if let Some(receiver) = synchronous {
+            // Whether commits wait may be changed while the log streams.
+            match self.source.settings(true).await {
+                Ok(settings) => receiver.knows(&settings),
+                Err(failure) => tracing::debug!(database = self.name, code = failure.code, "{failure}"),
+            }
+        }
         match heard {
             Ok(None) => self.state.send_modify(|state| state.standby = None),
             Ok(Some(Heard { receives, ships, age })) => {
                 self.state.send_modify(|state| {
                     let last = state.standby.as_ref().and_then(|standby| standby.alone.as_ref());
                     let alone = (!receives && !ships).then(|| LastError::again(last, &alone(self.source.url()), now));
-                    state.standby = Some(judge::standby(state.standby.as_ref(), age, alone, now));
+                    state.standby = Some(judge::standby(state.standby.as_ref(), age, ships, alone, now));
                 });
             }
             // While the server is away, the receiver tells it.
@@ -77,14 +87,23 @@ impl Continuous {
 
     async fn looked(&self, plan: &mut Plan) -> Result<(), Failure> {
         let vault = self.kept.vault();
+        // First: what is pushed while the vault is listed would look as if it were missing.
+        let flushed = match self.receiver {
+            Some(_) => None,
+            None => Some(self.source.flushed().await?),
+        };
         let marked = base::list_marked(vault).await?;
         let listed: Vec<base::Listed> = marked.iter().map(|(base, _)| *base).collect();
         let seen = history::find(vault, &marked, &mut plan.known).await?;
-        let Pushed { unpushed, is_written } = self.pushed(&seen).await?;
+        let Pushed { unpushed, is_written } = flushed.map(|flushed| pushed(&seen, flushed)).unwrap_or_default();
         let found = seen.newest;
         let (now, last) = (self.clock.now(), listed.last().copied());
         let standing = self.receiver.as_ref().map(|receiver| receiver.standing().borrow().clone());
-        let is_fresh = plan.made.is_some_and(|(_, at)| at.elapsed() < FRESH);
+        let was_written = plan.written_at.is_some_and(|at| at.elapsed() < AGAIN + FRESH);
+        let is_fresh = was_written || plan.made.is_some_and(|(_, at)| at.elapsed() < FRESH);
+        if is_written {
+            plan.written_at = Some(Instant::now());
+        }
         let looked = Looked {
             found: found.as_ref(),
             listed: last.map(|base| base.id),
@@ -127,6 +146,8 @@ impl Continuous {
                 Verdict::Due | Verdict::Lost => {
                     state.newest = found.map(|found| Newest { is_cut_off: true, ..found });
                 }
+                // Of a base that was made, a look knows whether its log came.
+                Verdict::Waits if self.receiver.is_none() => state.newest = found,
                 // The base that was made is all that is known.
                 Verdict::Waits | Verdict::Unknown => {}
             }
@@ -148,19 +169,18 @@ impl Continuous {
         tracing::error!(database = self.name, code = failure.code, next = failure.next, "{failure}");
         self.state.send_modify(|state| state.look = Some(LastError::again(state.look.as_ref(), failure, now)));
     }
+}
 
-    /// What the server has of a log that it pushes. Of a log that is received, the receiver knows.
-    async fn pushed(&self, seen: &Found) -> Result<Pushed, Failure> {
-        let Some(last) = seen.last.filter(|_| self.receiver.is_none()) else { return Ok(Pushed::default()) };
-        let flushed = self.source.flushed().await?;
-        let unpushed = seen.newest.as_ref().zip(seen.log.as_ref()).map_or(0, |(found, log)| {
-            let reached = found.point.position.parse().unwrap_or(found.stop);
-            judge::unpushed(flushed, reached, log.cluster().segment_size)
-        });
-        let size = u32::try_from(last.segment).ok().and_then(log::SegmentSize::new);
-        let is_written = |size| judge::is_written(last.start, last.stop, seen.reached, flushed, size);
-        Ok(Pushed { unpushed, is_written: size.is_some_and(is_written) })
-    }
+/// What a server, which was at `flushed` before, has of a log that it pushes. Of a log that is received, the receiver knows. Pure.
+fn pushed(seen: &Found, flushed: Lsn) -> Pushed {
+    let Some(last) = seen.last else { return Pushed::default() };
+    let unpushed = seen.newest.as_ref().zip(seen.log.as_ref()).map_or(0, |(found, log)| {
+        let reached = found.point.position.parse().unwrap_or(found.stop);
+        judge::unpushed(flushed, reached, log.cluster().segment_size)
+    });
+    let size = u32::try_from(last.segment).ok().and_then(log::SegmentSize::new);
+    let is_written = |size| judge::is_written(last.start, last.stop, seen.reached, flushed, size);
+    Pushed { unpushed, is_written: size.is_some_and(is_written) }
 }
 
 /// What a server has of a log that it pushes.

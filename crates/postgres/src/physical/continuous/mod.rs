@@ -498,6 +498,7 @@ mod tests {
 
     use super::super::base::layout;
     use super::super::base::manifest::tests::sample;
+    use super::super::receive::Settings;
     use super::*;
     use crate::{Limits, World};
 
@@ -556,6 +557,10 @@ mod tests {
 
         async fn heard(&self) -> Result<Option<Heard>, Failure> {
             Ok(None)
+        }
+
+        async fn settings(&self, _: bool) -> Result<Settings, Failure> {
+            Ok(Settings::default())
         }
 
         async fn flushed(&self) -> Result<Lsn, Failure> {

@@ -9,6 +9,7 @@ use seawall_core::{Failure, Progress};
 use seawall_vault::Vault;
 
 use super::super::base::{self, Made};
+use super::super::receive::Settings;
 use crate::client::Target;
 use crate::{Limits, World};
 
@@ -26,6 +27,9 @@ pub trait ClusterSource: Send + Sync {
 
     /// What it heard of its primary; `None` if it is no standby.
     async fn heard(&self) -> Result<Option<Heard>, Failure>;
+
+    /// Its settings that matter to a receiver whose commits are to wait, if `synchronous`.
+    async fn settings(&self, synchronous: bool) -> Result<Settings, Failure>;
 }
 
 /// What a standby heard of its primary.
@@ -83,6 +87,13 @@ impl ClusterSource for Server {
         connection.close().await;
         Ok(heard)
     }
+
+    async fn settings(&self, synchronous: bool) -> Result<Settings, Failure> {
+        let mut connection = base::connect(&self.target).await?;
+        let settings = Settings::of(&mut connection, synchronous).await?;
+        connection.close().await;
+        Ok(settings)
+    }
 }
 
 /// Whether a server is a standby, whether it receives log, whether its log is only shipped to it, and how many milliseconds ago it heard
@@ -99,5 +110,5 @@ const HEARD: &str = "SELECT pg_catalog.pg_is_in_recovery(), r.pid IS NOT NULL, s
 
 /// How far a server's log is durable there; a standby has what it received or replayed.
 const FLUSHED: &str = "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() \
-    THEN COALESCE(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn()) \
+    THEN GREATEST(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn()) \
     ELSE pg_catalog.pg_current_wal_flush_lsn() END";

@@ -46,10 +46,10 @@ pub async fn fetch(vault: &Vault, request: Request<'_>, spool: Option<&Spool>) -
         return Ok(());
     }
     let begun = Instant::now();
-    let mut fetched = fetch_alone(vault, request).await;
+    let fetched = fetch_alone(vault, request).await;
     // On a full disk, what was got ahead makes room for what the recovery waits for.
     if matches!(fetched, Err(LogError::Io { .. })) && spool.is_some_and(Spool::clear) {
-        fetched = fetch_alone(vault, request).await;
+        return fetch_alone(vault, request).await.map(drop);
     }
     match (spool, request.file, &fetched) {
         (Some(spool), LogFile::Segment(name), Ok(log)) => spool.fill(log, name, begun.elapsed()).await,

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::decide::{Decision, Facts, Start, decide, following};
 use super::stream::{Ended, Mode, Stream};
-use super::synchronous::{Waits, names_us, waits, without_us};
+use super::synchronous::{Named, Waits, named, waits, without_us};
 use crate::client::Connection;
 use crate::{Error, Target};
 
@@ -86,6 +86,8 @@ pub struct Standing {
     /// Since when the vault lacks something that the server had; while nothing streams, since when the server waits for that. `None`
     /// while the server itself is away.
     pub waits_since: Option<Moment>,
+    /// When this session had received all that the server had, for the first time.
+    pub caught_up_at: Option<Moment>,
     /// The server whose commits wait for this receiver, as far as that is known; `None` where they don't.
     pub holds: Option<Holds>,
 }
@@ -293,8 +295,8 @@ impl Receiver {
             Some(_) => History::first(identity.timeline),
             None => self.histories(connection, &log, identity.timeline).await?,
         };
-        let (kept, was_made) = self.bounded(self.slot(connection, identity.flushed, memory)).await?;
-        let new_slot = was_made && contents.timelines.values().any(|held| !held.spans.is_empty());
+        let has_log = contents.timelines.values().any(|held| !held.spans.is_empty());
+        let kept = self.bounded(self.slot(connection, identity.flushed, memory, has_log)).await?;
         let facts = Facts {
             server,
             history: &history,
@@ -321,7 +323,6 @@ impl Receiver {
         self.standing.send_modify(|standing| {
             standing.begins(&start);
             standing.server = identity.flushed;
-            standing.seams.slots += u64::from(new_slot);
             standing.seams.hole = lost.or(standing.seams.hole.take());
         });
         let from_slot = start.begins_at(kept, server.segment_size);
@@ -375,12 +376,19 @@ impl Receiver {
         Ok(history)
     }
 
-    /// Has the slot that keeps the log for us. Returns from where on it keeps it, and whether it was made now.
-    async fn slot(&self, connection: &mut Connection, flushed: Lsn, memory: &mut Memory) -> Result<(Lsn, bool), Error> {
+    /// Has the slot that keeps the log for us. Returns from where on it keeps it. A new one is a seam if the vault has log (`has_log`),
+    /// whatever becomes of this session.
+    async fn slot(
+        &self,
+        connection: &mut Connection,
+        flushed: Lsn,
+        memory: &mut Memory,
+        has_log: bool,
+    ) -> Result<Lsn, Error> {
         let name = &self.options.slot;
         let found = connection.slot(name).await?;
         if let Some(restart) = found.and_then(|slot| slot.restart).filter(|_| !memory.given_up) {
-            return Ok((restart, false));
+            return Ok(restart);
         }
         if found.is_some() {
             // The server gave it up: it keeps nothing.
@@ -388,16 +396,24 @@ impl Receiver {
         }
         connection.make_slot(name).await?;
         memory.given_up = false;
+        self.standing.send_modify(|standing| standing.seams.slots += u64::from(has_log));
         tracing::info!(slot = name, "the slot was made");
         let made = connection.slot(name).await?;
-        Ok((made.and_then(|slot| slot.restart).unwrap_or(flushed), true))
+        Ok(made.and_then(|slot| slot.restart).unwrap_or(flushed))
     }
 
     /// Learns what the server's settings lack, and whether its commits wait for this receiver.
     async fn learn(&self, connection: &mut Connection) -> Result<(), Error> {
         let found = Settings::of(connection, self.options.synchronous).await?;
-        let warning = settings(self.options.synchronous, &found, &self.server());
-        if let Some(failure) = &warning {
+        self.knows(&found);
+        Ok(())
+    }
+
+    /// Takes note of a server's settings. They may change while the log streams.
+    pub(in crate::physical) fn knows(&self, found: &Settings) {
+        let warning = settings(self.options.synchronous, found, &self.server());
+        let is_known = self.standing.borrow().warning.as_ref() == warning.as_ref();
+        if let Some(failure) = warning.as_ref().filter(|_| !is_known) {
             tracing::warn!(code = failure.code, next = failure.next, "{failure}");
         }
         // A standby's list has no effect.
@@ -407,7 +423,11 @@ impl Receiver {
             Some(Holds { server, within, when: waits(list)?, others: without_us(list) })
         });
         self.standing.send_modify(|standing| (standing.warning, standing.holds) = (warning, holds));
-        Ok(())
+    }
+
+    /// Whether the server's commits are to wait for the vault.
+    pub(in crate::physical) fn is_synchronous(&self) -> bool {
+        self.options.synchronous
     }
 
     pub(super) async fn bounded<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -446,7 +466,7 @@ impl Receiver {
 
 /// What a server says of itself.
 #[derive(Debug, Clone, Default)]
-pub(in crate::physical) struct Settings {
+pub struct Settings {
     /// Its `max_slot_wal_keep_size`; `None` where it has no such setting.
     kept: Option<String>,
     /// Its `synchronous_standby_names`, if that matters.
@@ -481,11 +501,26 @@ pub(in crate::physical) fn settings(synchronous: bool, found: &Settings, server:
         let next = "name the primary, or set `synchronous: false`";
         return told("postgres.not-synchronous", cause, next);
     }
-    if synchronous && !waits_for.as_deref().is_some_and(names_us) {
-        let cause = "its commits don't wait for the vault: synchronous_standby_names doesn't name seawall";
-        let next = "as a superuser: ALTER SYSTEM SET synchronous_standby_names = 'seawall'; SELECT pg_catalog.pg_reload_conf(); or set \
-                    `synchronous: false`";
-        return told("postgres.not-synchronous", cause, next);
+    let list = waits_for.as_deref().unwrap_or_default();
+    let named = named(list);
+    if synchronous && named != Some(Named::Ours) {
+        let cause = match named {
+            None => "its commits don't wait for the vault: synchronous_standby_names doesn't name seawall",
+            Some(_) => {
+                "its commits may not wait for the vault: synchronous_standby_names has *, so that any other standby is enough"
+            }
+        };
+        let next = match list.trim().is_empty() || list.trim() == "*" {
+            true => {
+                "as a superuser: ALTER SYSTEM SET synchronous_standby_names = 'seawall'; SELECT pg_catalog.pg_reload_conf(); or set \
+                 `synchronous: false`"
+                    .to_owned()
+            }
+            false => {
+                format!("name seawall beside the others in synchronous_standby_names, which is {list}; or set `synchronous: false`")
+            }
+        };
+        return told("postgres.not-synchronous", cause, &next);
     }
     if kept.as_deref() == Some("-1") {
         let cause = "max_slot_wal_keep_size is -1: while the vault is away, the server keeps its log without a bound, until its disk is full";
@@ -541,7 +576,7 @@ mod tests {
             (true, Some("10GB"), Some(""), false, Some("postgres.not-synchronous")),
             (true, Some("10GB"), Some("other, seawall2"), false, Some("postgres.not-synchronous")),
             (true, Some("10GB"), Some("other, seawall"), false, None),
-            (true, Some("10GB"), Some("ANY 1 (*)"), false, None),
+            (true, Some("10GB"), Some("ANY 1 (*)"), false, Some("postgres.not-synchronous")),
             (true, Some("10GB"), Some("seawall"), true, Some("postgres.not-synchronous")),
             (true, Some("-1"), Some("seawall"), false, Some("postgres.slot-unbounded")),
         ] {

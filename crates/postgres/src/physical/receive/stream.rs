@@ -89,6 +89,10 @@ pub(super) struct Stream<'a> {
     switch: Option<Switch>,
     /// When the server's log went how far.
     marks: Marks,
+    /// Whether messages of the server are read.
+    reads: bool,
+    /// When all was received that the server had, for the first time.
+    caught_up_at: Option<Moment>,
 }
 
 impl<'a> Stream<'a> {
@@ -139,6 +143,8 @@ impl<'a> Stream<'a> {
             ended,
             switch,
             marks,
+            reads: true,
+            caught_up_at: None,
         })
     }
 
@@ -161,6 +167,11 @@ impl<'a> Stream<'a> {
                 return self.end().await;
             }
             let reads = !ending && self.tail.segments() < MOST_SEGMENTS;
+            if reads && !std::mem::replace(&mut self.reads, reads) {
+                // While nothing was read, the server's silence meant nothing.
+                (self.heard, self.asked) = (Instant::now(), false);
+            }
+            self.reads = reads;
             let (wakes, silent) = self.wakes(reads);
             tokio::select! {
                 biased;
@@ -315,6 +326,10 @@ impl<'a> Stream<'a> {
         self.marks.add(server, self.heard_at);
         let durable_at = self.marks.passed(self.durable, self.heard_at).filter(|_| !self.is_old);
         let waits_since = self.marks.waits_since();
+        if server > Lsn::default() && self.tail.received() >= server {
+            self.caught_up_at.get_or_insert(self.heard_at);
+        }
+        let caught_up_at = self.caught_up_at;
         self.receiver.standing.send_modify(|standing| {
             standing.sessions += u64::from(!standing.streaming);
             standing.streaming = true;
@@ -324,6 +339,7 @@ impl<'a> Stream<'a> {
             standing.server = standing.server.max(server);
             standing.durable_at = durable_at.or(standing.durable_at);
             standing.waits_since = waits_since;
+            standing.caught_up_at = caught_up_at;
         });
     }
 

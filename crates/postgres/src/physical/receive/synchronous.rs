@@ -24,9 +24,22 @@ struct Standbys {
     names: Vec<String>,
 }
 
-/// Whether a list names this receiver, by its name or by `*`.
-pub(super) fn names_us(list: &str) -> bool {
-    parse(list).is_some_and(|standbys| standbys.names.iter().any(|name| is_ours(name) || name == "*"))
+/// How a list names this receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    /// By its name.
+    Ours,
+    /// As it names every server: by `*`.
+    Any,
+}
+
+/// How a list names this receiver; `None` if it doesn't.
+pub(super) fn named(list: &str) -> Option<Named> {
+    let Standbys { names, .. } = parse(list)?;
+    match names.iter().any(|name| is_ours(name)) {
+        true => Some(Named::Ours),
+        false => names.iter().any(|name| name == "*").then_some(Named::Any),
+    }
 }
 
 /// When commits of a server wait for this receiver; `None` where they may go on through other servers, or that isn't known because
@@ -43,14 +56,12 @@ pub(super) fn waits(list: &str) -> Option<Waits> {
     (!any && !is_open(before) && place < number).then_some(Waits::Connected)
 }
 
-/// The list without this receiver, so that commits wait for what else it names.
+/// The list without this receiver, so that commits wait for what else it names. `*` would name it again.
 pub(super) fn without_us(list: &str) -> String {
     let Some(Standbys { any, number, names }) = parse(list) else { return String::new() };
-    let others: Vec<String> = names.iter().filter(|name| !is_ours(name)).map(|name| written(name)).collect();
-    let number = match others.iter().any(|name| name == "*") {
-        true => number,
-        false => number.min(others.len()),
-    };
+    let is_other = |name: &&String| !is_ours(name) && *name != "*";
+    let others: Vec<String> = names.iter().filter(is_other).map(|name| written(name)).collect();
+    let number = number.min(others.len());
     match others.is_empty() {
         true => String::new(),
         false => format!("{} {number} ({})", if any { "ANY" } else { "FIRST" }, others.join(", ")),
@@ -67,7 +78,7 @@ fn written(name: &str) -> String {
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && !["first", "any"].iter().any(|word| name.eq_ignore_ascii_case(word));
-    match is_plain || name == "*" {
+    match is_plain {
         true => name.to_owned(),
         false => format!("\"{}\"", name.replace('"', "\"\"")),
     }
@@ -141,30 +152,31 @@ mod tests {
     #[test]
     fn when_commits_wait_and_what_lets_them_go_on() {
         use Waits::{Always, Connected};
+        let (ours, any) = (Some(Named::Ours), Some(Named::Any));
         for (list, named, expected, without) in [
-            ("", false, None, ""),
-            ("seawall", true, Some(Always), ""),
-            ("\"Seawall\"", true, Some(Always), ""),
-            ("seawall2", false, None, "FIRST 1 (seawall2)"),
-            ("seawall, s1", true, Some(Connected), "FIRST 1 (s1)"),
-            ("s1, seawall", true, None, "FIRST 1 (s1)"),
-            ("2 (s1, seawall)", true, Some(Always), "FIRST 1 (s1)"),
-            ("first 2 (s1, seawall, s2)", true, Some(Connected), "FIRST 2 (s1, s2)"),
-            ("FIRST 1(seawall)", true, Some(Always), ""),
-            ("ANY 1 (seawall, s1)", true, None, "ANY 1 (s1)"),
-            ("any 2 (seawall,\"s-1\")", true, Some(Always), "ANY 1 (\"s-1\")"),
-            ("ANY 2 (seawall, s1, s2)", true, None, "ANY 2 (s1, s2)"),
-            ("*", true, None, "FIRST 1 (*)"),
-            ("seawall, *", true, Some(Connected), "FIRST 1 (*)"),
-            ("2 (*, seawall)", true, None, "FIRST 2 (*)"),
-            ("ANY 2 (seawall, *)", true, None, "ANY 2 (*)"),
-            ("\"first\", \"a\"\"b\", seawall", true, None, "FIRST 1 (\"first\", \"a\"\"b\")"),
-            ("\"seawall", false, None, ""),
-            ("ANY x (seawall)", false, None, ""),
-            ("FIRST 0 (seawall)", false, None, ""),
-            ("seawall s1", false, None, ""),
+            ("", None, None, ""),
+            ("seawall", ours, Some(Always), ""),
+            ("\"Seawall\"", ours, Some(Always), ""),
+            ("seawall2", None, None, "FIRST 1 (seawall2)"),
+            ("seawall, s1", ours, Some(Connected), "FIRST 1 (s1)"),
+            ("s1, seawall", ours, None, "FIRST 1 (s1)"),
+            ("2 (s1, seawall)", ours, Some(Always), "FIRST 1 (s1)"),
+            ("first 2 (s1, seawall, s2)", ours, Some(Connected), "FIRST 2 (s1, s2)"),
+            ("FIRST 1(seawall)", ours, Some(Always), ""),
+            ("ANY 1 (seawall, s1)", ours, None, "ANY 1 (s1)"),
+            ("any 2 (seawall,\"s-1\")", ours, Some(Always), "ANY 1 (\"s-1\")"),
+            ("ANY 2 (seawall, s1, s2)", ours, None, "ANY 2 (s1, s2)"),
+            ("*", any, None, ""),
+            ("seawall, *", ours, Some(Connected), ""),
+            ("2 (*, seawall, s1)", ours, None, "FIRST 1 (s1)"),
+            ("ANY 2 (seawall, *)", ours, None, ""),
+            ("\"first\", \"a\"\"b\", seawall", ours, None, "FIRST 1 (\"first\", \"a\"\"b\")"),
+            ("\"seawall", None, None, ""),
+            ("ANY x (seawall)", None, None, ""),
+            ("FIRST 0 (seawall)", None, None, ""),
+            ("seawall s1", None, None, ""),
         ] {
-            assert_eq!((names_us(list), waits(list)), (named, expected), "{list}");
+            assert_eq!((super::named(list), waits(list)), (named, expected), "{list}");
             assert_eq!(without_us(list), without, "{list}");
         }
     }
