@@ -44,7 +44,8 @@ struct Known {
     standing: Option<Proof>,
     /// When the newest proof ended that said something about the objects.
     concluded: Option<Moment>,
-    /// When the records were read first.
+    /// Since when it is known that there is no proof: by this process, by an earlier one, or by the records of proofs that couldn't be
+    /// made.
     since: Moment,
     /// How often in a row they couldn't be read.
     unread: u32,
@@ -169,6 +170,13 @@ impl Board {
         self.lock().retain(|source, _| is_there(source));
     }
 
+    /// Notes since when this machine knows that there is no proof.
+    pub(super) fn unproved_since(&self, config: &DatabaseConfig, since: Moment) {
+        self.change(config, |known| {
+            known.since = if known.since == Moment::default() { since } else { known.since.min(since) };
+        });
+    }
+
     /// Notes the records of a database, newest first.
     pub(super) fn read(&self, config: &DatabaseConfig, mut proofs: Vec<Proof>, now: Moment) {
         proofs.retain(|proof| proof.at <= now.after(AHEAD));
@@ -181,6 +189,9 @@ impl Board {
             }
             let concluded = proofs.iter().find(|proof| !proof.inconclusive).map(|proof| proof.at);
             known.concluded = known.concluded.max(concluded);
+            if let (None, Some(oldest)) = (known.concluded, proofs.last()) {
+                known.since = known.since.min(oldest.at);
+            }
             // What couldn't be recorded is newer than each record.
             known.standing =
                 standing(known.newest.iter().filter(|own| proofs.iter().all(|proof| proof.at < own.at)).chain(&proofs))
@@ -291,6 +302,12 @@ mod tests {
         assert_eq!(board.known(&config).and_then(|known| known.not_before), Some(at("20T11:00").after(AGAIN.after(1))));
         board.read(&config, Vec::new(), at("20T12:00"));
         assert_eq!(board.of(&config), (None, Some(at("20T12:00"))), "there is none");
+        // Another process of this machine knew it before, and so do records of proofs that couldn't be made.
+        board.unproved_since(&config, at("20T13:00"));
+        board.unproved_since(&config, at("20T09:00"));
+        assert_eq!(board.of(&config), (None, Some(at("20T09:00"))));
+        board.read(&config, vec![proof("19T07:00", true), proof("18T07:00", true)], at("20T12:00"));
+        assert_eq!(board.of(&config), (Some(proof("19T07:00", true)), Some(at("18T07:00"))));
         board.read(&config, vec![proof("19T07:00", true), proof("19T06:00", false)], at("20T12:00"));
         assert_eq!(board.of(&config), (Some(proof("19T07:00", true)), Some(at("20T05:00"))));
         board.proved(&config, proof("20T12:01", false));

@@ -170,7 +170,10 @@ async fn read(opener: &Arc<Opener>, board: &Board, batch: &[DatabaseConfig], sto
         let apart = &opener.apart(JOBS);
         let read = async |database: &DatabaseConfig| {
             let read = tokio::time::timeout(READING, apart.proofs(database)).await;
-            read.unwrap_or_else(|_| Err(late(database)))
+            let recorded = read.unwrap_or_else(|_| Err(late(database)))?;
+            let is_proved = recorded.proofs.iter().any(|proof| !proof.inconclusive);
+            let since = apart.place_here(database).note_proved(is_proved, SystemClock.now());
+            Ok::<_, Failure>((recorded, since))
         };
         stream::iter(&databases).map(read).buffered(READ_TOGETHER).collect::<Vec<_>>().await
     };
@@ -183,8 +186,9 @@ async fn read(opener: &Arc<Opener>, board: &Board, batch: &[DatabaseConfig], sto
     let mut read = read.unwrap_or_default().into_iter();
     for config in batch {
         match read.next().unwrap_or_else(|| Err(late(config))) {
-            Ok(recorded) => {
+            Ok((recorded, since)) => {
                 tell_doubts(config, &recorded);
+                board.unproved_since(config, since);
                 board.read(config, recorded.proofs, SystemClock.now());
             }
             Err(failure) => unread(board, config, &failure),

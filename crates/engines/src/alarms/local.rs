@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use seawall_core::{Failure, Moment, Status};
 
-use super::{Facts, Keeper, Limits, alarms, silence};
+use super::{Facts, Keeper, Limits, alarms, silence, unproved};
 
 /// Where a database's facts are on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,6 +30,34 @@ impl Place {
     /// The place of a database with this state folder, whose name `silence.json` says.
     pub fn in_folder(state: PathBuf) -> Self {
         Self { silence: Some(state.join("silence.json")), state: Some(state) }
+    }
+
+    /// The file of another name beside the one that holds the silence.
+    pub fn beside(&self, name: &str) -> Option<PathBuf> {
+        let silence = self.silence.as_deref()?;
+        let text = silence.file_name()?.to_str()?;
+        let stem = text.strip_suffix("silence.json").or_else(|| text.strip_suffix("json"))?;
+        Some(silence.with_file_name(format!("{stem}{name}")))
+    }
+
+    /// The file that notes where the vaults of the database are that are folders.
+    pub fn vault_notes(&self) -> Option<PathBuf> {
+        self.beside("vault-place.json")
+    }
+
+    /// Since when this machine knows that the database has no proof that says anything; `None` if it doesn't. Blocks.
+    pub fn unproved(&self, now: Moment) -> Option<Moment> {
+        unproved::read(&self.beside("unproved.json")?, now)
+    }
+
+    /// Notes that the database has a proof, or that it has none, and returns since when this machine knows that it has none. Blocks.
+    pub fn note_proved(&self, is_proved: bool, now: Moment) -> Moment {
+        match (self.beside("unproved.json"), is_proved) {
+            (Some(file), true) => unproved::end(&file),
+            (Some(file), false) => return unproved::begin(&file, now),
+            (None, _) => {}
+        }
+        now
     }
 
     /// Reads the facts. Blocks. A silence that can't be read, or is longer than any can be at `now`, is none.
@@ -67,4 +95,22 @@ pub struct Judged<'a> {
     pub is_scheduled: bool,
     /// Where its alarms begin.
     pub limits: &'a Limits,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_beside_a_silence_has_its_own_name() {
+        for (silence, expected) in [
+            ("/data/.app.db-seawall/silence.json", "/data/.app.db-seawall/vault-place.json"),
+            ("/env/data.mdb-seawall-silence.json", "/env/data.mdb-seawall-vault-place.json"),
+            ("/var/lib/seawall/silences/00af.json", "/var/lib/seawall/silences/00af.vault-place.json"),
+        ] {
+            let place = Place { state: None, silence: Some(silence.into()) };
+            assert_eq!(place.vault_notes(), Some(expected.into()));
+        }
+        assert_eq!(Place::default().vault_notes(), None);
+    }
 }

@@ -8,6 +8,7 @@ pub mod local;
 mod silence;
 #[cfg(test)]
 mod tests;
+mod unproved;
 
 use std::time::Duration;
 

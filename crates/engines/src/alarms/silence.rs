@@ -65,27 +65,30 @@ pub(super) fn write(file: &Path, until: Option<Moment>) -> Result<(), Failure> {
             _ => Ok(()),
         };
     };
-    let write = || -> io::Result<()> {
-        let folder = file.parent().unwrap_or(Path::new("/"));
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let owner = std::fs::metadata(folder)?;
-        let partial = file.with_extension("tmp");
-        // Another user may own the folder. A link that this user planted must neither be written through nor given away, so
-        // the file is always a new one.
-        match std::fs::remove_file(&partial) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut new = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&partial)?;
-        if owner.uid() != new.metadata()?.uid() {
-            std::os::unix::fs::fchown(&new, Some(owner.uid()), Some(owner.gid()))?;
-        }
-        new.write_all(&serde_json::to_vec(&Silence { format: FORMAT, until })?)?;
-        new.sync_all()?;
-        std::fs::rename(&partial, file)?;
-        File::open(folder)?.sync_all()
-    };
-    write().map_err(|error| failed(file, &error))
+    let bytes = serde_json::to_vec(&Silence { format: FORMAT, until }).map_err(io::Error::from);
+    bytes.and_then(|bytes| replace(file, &bytes)).map_err(|error| failed(file, &error))
+}
+
+/// Replaces a small file as a whole, and makes its folder.
+pub(super) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let owner = std::fs::metadata(folder)?;
+    let partial = file.with_extension("tmp");
+    // Another user may own the folder. A link that this user planted must neither be written through nor given away, so
+    // the file is always a new one.
+    match std::fs::remove_file(&partial) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut new = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&partial)?;
+    if owner.uid() != new.metadata()?.uid() {
+        std::os::unix::fs::fchown(&new, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    new.write_all(bytes)?;
+    new.sync_all()?;
+    std::fs::rename(&partial, file)?;
+    File::open(folder)?.sync_all()
 }
 
 /// The moment at which a silence that begins now ends by itself.

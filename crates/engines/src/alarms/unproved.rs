@@ -1,0 +1,75 @@
+//! Since when this machine knows that a database has no proof: a small file beside its silence, so that a process that restarts
+//! again and again doesn't begin anew each time.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use seawall_core::Moment;
+use serde::{Deserialize, Serialize};
+
+use super::silence::replace;
+
+/// The version of the file; see docs/formats.md.
+const FORMAT: u32 = 1;
+
+/// More is never read.
+const LONGEST_FILE: u64 = 4096;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Unproved {
+    format: u32,
+    since: Moment,
+}
+
+/// The moment that a file holds; `None` for a file that is missing or can't be understood, and for a moment of the future. Blocks.
+pub(super) fn read(file: &Path, now: Moment) -> Option<Moment> {
+    if !std::fs::symlink_metadata(file).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    File::open(file).ok()?.take(LONGEST_FILE).read_to_end(&mut bytes).ok()?;
+    let unproved: Unproved = serde_json::from_slice(&bytes).ok()?;
+    (unproved.format == FORMAT && unproved.since <= now).then_some(unproved.since)
+}
+
+/// The moment that a file holds, or else `now`, which is noted. Blocks.
+pub(super) fn begin(file: &Path, now: Moment) -> Moment {
+    if let Some(since) = read(file, now) {
+        return since;
+    }
+    let bytes = serde_json::to_vec(&Unproved { format: FORMAT, since: now }).unwrap_or_default();
+    if let Err(error) = replace(file, &bytes) {
+        tracing::debug!(file = %file.display(), %error, "since when there is no proof can't be noted");
+    }
+    now
+}
+
+/// Forgets the moment: there is a proof. Blocks.
+pub(super) fn end(file: &Path) {
+    let _none_or_gone = std::fs::remove_file(file);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_outlives_a_process_and_ends_with_a_proof() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("state/unproved.json");
+        let at = |seconds: i64| Moment::from_millis(seconds * 1000);
+        assert_eq!(read(&file, at(5)), None);
+        assert_eq!((begin(&file, at(5)), begin(&file, at(9)), read(&file, at(9))), (at(5), at(5), Some(at(5))));
+        // The clock was set back.
+        assert_eq!((read(&file, at(4)), begin(&file, at(4)), begin(&file, at(9))), (None, at(4), at(4)));
+        end(&file);
+        assert_eq!(read(&file, at(9)), None);
+        for damage in ["", "{", r#"{"format":2,"since":"1970-01-01T00:00:00Z"}"#] {
+            std::fs::write(&file, damage).expect("written");
+            assert_eq!(read(&file, at(9)), None, "{damage}");
+        }
+    }
+}
