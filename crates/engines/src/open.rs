@@ -1,5 +1,7 @@
 //! Opens databases and vaults from a configuration. No other code opens them.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -203,7 +205,7 @@ impl Opener {
         let engine: Arc<dyn Engine> = match database.beside.is_empty() {
             true => engine,
             false => {
-                let policy = self.next_policy(self.access_of(database)?);
+                let policy = self.policy_of(database, self.access_of(database)?);
                 let around = SeveralEngine::around(self, database, vault.clone(), engine, &policy).await;
                 Arc::new(around)
             }
@@ -409,10 +411,24 @@ impl Opener {
             return Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next));
         }
         let access = self.access_of(database)?;
+        let policy = self.policy_of(database, access);
         if database.beside.is_empty() {
-            return self.open(&database.vault, access).await;
+            return Ok(Vault::open(&database.vault, &self.environment, policy).await?);
         }
-        Ok(several::open(self, database, self.next_policy(access), self.protects).await)
+        Ok(several::open(self, database, policy, self.protects).await)
+    }
+
+    /// How the vaults of a database of this machine are opened: it is noted here where they are.
+    fn policy_of(&self, database: &DatabaseConfig, access: Access) -> Policy {
+        let notes = self.place_here(database).vault_notes();
+        // A database that is a file has a folder for its state as soon as it is protected; a reader makes none.
+        if let (true, EngineConfig::Server(_) | EngineConfig::Cluster(_), Some(folder)) =
+            (self.protects, &database.engine, notes.as_deref().and_then(Path::parent))
+            && let Err(error) = DirBuilder::new().recursive(true).mode(0o700).create(folder)
+        {
+            tracing::debug!(folder = %folder.display(), %error, "where the vault's folder is can't be noted");
+        }
+        Policy { notes, ..self.next_policy(access) }
     }
 
     pub(crate) fn access_of(&self, database: &DatabaseConfig) -> Result<Access, Failure> {

@@ -287,8 +287,8 @@ impl From<Error> for Failure {
                 Kind::Unavailable,
                 "vault.vanished",
                 format!("{cause}; nothing is written to what is there now"),
-                "mount the disk, or put the folder back: it goes on by itself. If the vault is to be here from now on, \
-                 make the folder, or start Seawall again"
+                "mount the disk, or put the folder back: it goes on by itself. If the vault is to begin anew here, make the \
+                 folder, delete the note that the message names, if it names one, and start Seawall again"
                     .to_owned(),
             ),
             Error::Replaced { cause, .. } => (

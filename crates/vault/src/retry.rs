@@ -3,6 +3,7 @@
 //! The decisions are pure ([`Policy::allowance`], [`Policy::next_delay`]); [`Retrier`] carries them out in tokio time.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +39,9 @@ pub struct Policy {
     pub download: Option<Throttle>,
     /// Connections to servers; vaults whose policies are clones of one share them.
     pub connections: Connections,
+    /// The file of this machine that notes where vaults in folders are, so that one on a disk that isn't mounted isn't begun anew;
+    /// `None` notes nothing.
+    pub notes: Option<PathBuf>,
     /// Whether the vault is encrypted; one that disagrees is refused. Only [`crate::Vault::open`] asks.
     pub access: Access,
     /// Where jitter and nonces begin. Drawn from the system by [`Policy::default`]; tests set it.
@@ -58,6 +62,7 @@ impl Default for Policy {
             upload: None,
             download: None,
             connections: Connections::default(),
+            notes: None,
             access: Access::Plain,
             // Without a source of randomness nonces would repeat only across hosts that all lack one.
             seed: getrandom::u64().unwrap_or_default(),

@@ -73,7 +73,10 @@ macro_rules! places {
             /// The store of the place as it is.
             async fn connect(&self, environment: &Environment, policy: &Policy) -> Result<Arc<dyn Store>, Error> {
                 Ok(match self {
-                    Self::File(path) => Arc::new(FileStore::new(path)),
+                    Self::File(path) => Arc::new(match &policy.notes {
+                        Some(notes) => FileStore::remembering(path, notes.clone()),
+                        None => FileStore::new(path),
+                    }),
                     $(Self::$kind(settings) => Arc::new(<$store>::connect(settings, environment, policy).await?),)*
                 })
             }

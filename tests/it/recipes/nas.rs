@@ -76,10 +76,10 @@ fn a_mounted_folder_has_snapshots_and_must_be_mounted() {
     host.carry_all_out(&local(by_folder));
     assert_eq!(model::check(&back, seed), commits);
 
-    // The mount is missing at the start: Seawall says that everything is lost, and writes to this host's own disk.
+    // The mount is missing at the start: Seawall says so, and writes nothing to this host's own disk.
     fs::rename(host.path("/mnt/nas"), host.path("/mnt/away")).unwrap();
     fs::create_dir_all(host.path("/mnt/nas")).unwrap();
     let told = run("seawall", host.command("seawall").args(["replicate", "--once"])).exits(1);
-    assert!(told.stderr.contains("sqlite.lost"), "{told}");
-    assert!(host.path("/mnt/nas/seawall/app").exists());
+    assert!(told.stderr.contains("vault.vanished"), "{told}");
+    assert!(!host.path("/mnt/nas/seawall").exists());
 }

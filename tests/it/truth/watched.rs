@@ -160,6 +160,81 @@ fn an_unmounted_disk_is_told_and_nothing_is_written_underneath() {
     drop(mounted);
 }
 
+/// The machine restarts, and the disk of the vault isn't mounted any more, or not yet.
+#[test]
+fn a_disk_that_is_not_mounted_at_the_start_is_told_and_nothing_is_written_underneath() {
+    for below in ["app", ""] {
+        let mut stand = Stand::folder(Random::from_env().seed());
+        let disk = stand.path("disk");
+        let Some(mounted) = Disk::mount(&disk) else {
+            eprintln!("left out: this user may not mount");
+            return;
+        };
+        stand.place = Place::Folder(disk.join(below));
+        let mut app = stand.app();
+        app.commit(20);
+        let mut seawall = replicate(&stand, "");
+        stand.until_protected(&mut seawall);
+        seawall.stop().ok();
+        let copy = stand.path("copy");
+        let of_disk = |from: &Path, to: &Path| {
+            Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().unwrap().success()
+        };
+        fs::create_dir(&copy).unwrap();
+        assert!(of_disk(&disk, &copy));
+        drop(mounted);
+
+        // Neither a process nor a command takes what is there for a new vault.
+        let mut seawall = replicate(&stand, "");
+        until_told(&stand, "vault.vanished");
+        let committed = app.commit(10);
+        sync(&stand).exits(1);
+        let told = stand.seawall(&["timeline", "app"]).exits(1);
+        assert!(told.stderr.contains("isn't mounted") && told.stderr.contains("vault-place.json"), "{told}");
+        let doctor = stand.seawall(&["doctor"]).exits(2);
+        assert!(doctor.stdout.contains("vault.vanished"), "{doctor}");
+        assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "something was written underneath");
+
+        // It is mounted, and everything goes on by itself.
+        let mounted = Disk::mount(&disk).unwrap();
+        assert!(of_disk(&copy, &disk));
+        stand.until_protected(&mut seawall);
+        sync(&stand).ok();
+        all_comes_back(&stand, committed);
+        seawall.stop().ok();
+        drop(mounted);
+
+        // The owner begins anew on the system's own disk, as the message says.
+        fs::remove_file(stand.state().join("vault-place.json")).unwrap();
+        let mut seawall = replicate(&stand, "");
+        stand.until_protected(&mut seawall);
+        sync(&stand).ok();
+        all_comes_back(&stand, committed);
+    }
+}
+
+#[test]
+fn a_folder_that_is_missing_at_the_start_is_told_and_not_made() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(20);
+    let mut seawall = replicate(&stand, "");
+    stand.until_protected(&mut seawall);
+    seawall.stop().ok();
+    let (vault, aside) = (objects(&stand), stand.path("aside"));
+    fs::rename(&vault, &aside).unwrap();
+    let mut seawall = replicate(&stand, "");
+    until_told(&stand, "vault.vanished");
+    let committed = app.commit(10);
+    sync(&stand).exits(1);
+    assert!(!vault.exists());
+    fs::rename(&aside, &vault).unwrap();
+    stand.until_protected(&mut seawall);
+    sync(&stand).ok();
+    all_comes_back(&stand, committed);
+    seawall.stop().ok();
+}
+
 #[test]
 fn a_bucket_that_does_not_exist_ends_a_first_start_on_s3() {
     let stand = Stand::bucket(Random::from_env().seed());

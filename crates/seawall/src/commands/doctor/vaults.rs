@@ -1,12 +1,13 @@
 //! The checks of the vaults: each is tried out once, with a few small objects.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use seawall_agent::config::Config;
+use seawall_agent::config::{Config, DatabaseConfig};
 use seawall_agent::{Opener, VaultUrl};
 use seawall_core::{Failure, SystemClock};
-use seawall_vault::Access;
 use seawall_vault::trial::{self, Effort, Finding as Ability, Trial};
+use seawall_vault::{Access, FileStore};
 
 use super::finding::Finding;
 use super::places::{Away, each, place};
@@ -22,23 +23,38 @@ const REFUSED_CLOCK_MS: u64 = 900_000;
 /// # Errors
 /// When the command is interrupted.
 pub(super) fn of_all(config: &Config, edge: &Edge, away: &mut Away) -> Result<Vec<Finding>, Failure> {
-    let of_database = |database: &seawall_agent::config::DatabaseConfig| {
-        std::iter::once(database.vault.clone())
-            .chain(database.beside.iter().map(|beside| beside.url.clone()))
-            .collect::<Vec<_>>()
-    };
-    let urls = config.databases.iter().flat_map(of_database);
-    let unique: BTreeMap<String, VaultUrl> = urls.map(|url| (url.to_string(), url)).collect();
-    let (urls, missing): (Vec<(String, VaultUrl)>, Vec<_>) = unique.into_iter().partition(|(_, url)| is_there(url));
     // An encrypted vault is tried without any key.
     let opener = Opener::new(edge.environment.clone(), 1);
+    let of_database = |database: &DatabaseConfig| {
+        let notes = opener.place_here(database).vault_notes();
+        std::iter::once(database.vault.clone())
+            .chain(database.beside.iter().map(|beside| beside.url.clone()))
+            .map(|url| (url, notes.clone()))
+            .collect::<Vec<_>>()
+    };
+    let (mut unique, mut gone) = (BTreeMap::new(), BTreeMap::new());
+    for (url, notes) in config.databases.iter().flat_map(of_database) {
+        if let Some(failure) = vanished(&url, notes.as_deref()) {
+            gone.insert(url.to_string(), failure);
+        }
+        unique.insert(url.to_string(), url);
+    }
+    unique.retain(|shown, _| !gone.contains_key(shown));
+    let (urls, missing): (Vec<(String, VaultUrl)>, Vec<_>) = unique.into_iter().partition(|(_, url)| is_there(url));
     let try_out = async |(_, url): &(String, VaultUrl)| {
         let names = opener.vault_with(url, Access::Names).await?;
         Ok(trial::run(&names, Effort { rounds: 1, size: 0 }, &SystemClock).await?)
     };
     let tried = runtime::run(async { Ok(each(&urls, |(_, url)| place(url), away, try_out).await) })?;
     let tried = urls.iter().zip(tried).flat_map(|((shown, _), tried)| of_one(shown, tried));
-    Ok(tried.chain(missing.iter().map(|(shown, _)| of_missing(shown))).collect())
+    let gone = gone.into_iter().flat_map(|(shown, failure)| of_one(&shown, Err(failure)));
+    Ok(tried.chain(missing.iter().map(|(shown, _)| of_missing(shown))).chain(gone).collect())
+}
+
+/// Why a folder isn't tried out that this machine wrote to before, and that isn't there: a trial would make it.
+fn vanished(url: &VaultUrl, notes: Option<&Path>) -> Option<Failure> {
+    let (VaultUrl::File(folder), Some(notes)) = (url, notes) else { return None };
+    FileStore::check_remembered(folder, notes).err().map(Failure::from)
 }
 
 /// Whether a vault may be tried out. To write into a folder that is missing would make it: beside a disk that isn't mounted, where a

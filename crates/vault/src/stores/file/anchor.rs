@@ -2,7 +2,7 @@
 //!
 //! The path alone doesn't tell. A folder may be renamed, or a disk unmounted, and then writes would go to the folder
 //! underneath. So a writer remembers the folder's identity (device, number, time of birth) and checks it before each
-//! operation with one `stat`. [`judge`] decides; the rest gathers facts.
+//! operation with one `stat`. [`judge`] decides; the rest gathers facts. What an earlier process knew is in `memory.rs`.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use super::memory::Memory;
 use crate::Error;
 
 /// The identity of a folder: differs between two folders that had the same path.
@@ -45,7 +46,7 @@ struct Mount {
 
 /// What became of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+pub(super) enum Standing {
     /// Nothing.
     Same,
     /// It was made since, where there was none.
@@ -86,6 +87,8 @@ fn judge(before: &Found, now: &Found, still_mounted: bool) -> Standing {
 #[derive(Debug, Default)]
 pub(super) struct Anchor {
     state: Mutex<State>,
+    /// What earlier processes knew of the folder.
+    memory: Option<Memory>,
 }
 
 #[derive(Debug, Default)]
@@ -93,9 +96,18 @@ struct State {
     found: Option<Found>,
     /// Whether a caller uses [`Anchor::enter`] before it continues in another folder.
     attended: bool,
+    /// Whether a reader found what earlier processes knew to be still so.
+    begun: bool,
+    /// Whether the folder is noted for later processes.
+    noted: bool,
 }
 
 impl Anchor {
+    /// An anchor that knows where earlier processes wrote, and notes where this one does.
+    pub(super) fn remembering(memory: Memory) -> Self {
+        Self { memory: Some(memory), ..Self::default() }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Two plain values, whole between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -106,12 +118,15 @@ impl Anchor {
         let now = look(root)?;
         let mut state = self.state();
         state.attended = true;
-        if let Some(before) = &state.found
-            && let standing @ (Standing::Gone | Standing::Unmounted) = judge(before, &now, is_mounted(before))
-        {
-            return Err(told(root, standing));
+        match &state.found {
+            Some(before) => {
+                if let standing @ (Standing::Gone | Standing::Unmounted) = judge(before, &now, is_mounted(before)) {
+                    return Err(told(root, standing));
+                }
+            }
+            None => self.begin(root)?,
         }
-        state.found = Some(now);
+        (state.found, state.noted) = (Some(now), false);
         Ok(())
     }
 
@@ -119,17 +134,40 @@ impl Anchor {
     pub(super) fn before_writing(&self, root: &Path) -> Result<(), Error> {
         let mut state = self.state();
         match state.found {
-            Some(_) => check(&mut state, root),
+            Some(_) => check(&mut state, root)?,
             None => {
+                self.begin(root)?;
                 state.found = Some(look(root)?);
-                Ok(())
             }
         }
+        // The first write makes a folder that isn't there, and the next one notes it.
+        if let Some(memory) = self.memory.as_ref().filter(|_| !state.noted && root.is_dir()) {
+            state.noted = memory.note(root);
+        }
+        Ok(())
     }
 
     /// Before any other operation: the same check, for a store that has written. Blocks.
     pub(super) fn check(&self, root: &Path) -> Result<(), Error> {
-        check(&mut self.state(), root)
+        let mut state = self.state();
+        if state.found.is_none() && !state.begun {
+            self.begin(root)?;
+            state.begun = true;
+        }
+        check(&mut state, root)
+    }
+
+    /// Compares the path with what earlier processes knew of it.
+    fn begin(&self, root: &Path) -> Result<(), Error> {
+        let Some(memory) = &self.memory else { return Ok(()) };
+        let Some(standing) = memory.standing(root) else { return Ok(()) };
+        match told(root, standing) {
+            Error::Vanished { object, cause } => {
+                let cause = format!("{cause} (it was written to before, as {} notes)", memory.file().display());
+                Err(Error::Vanished { object, cause })
+            }
+            error => Err(error),
+        }
     }
 }
 
@@ -150,7 +188,7 @@ fn check(state: &mut State, root: &Path) -> Result<(), Error> {
         Standing::Other if !state.attended => {}
         _ => return Err(told(root, standing)),
     }
-    state.found = Some(now);
+    (state.found, state.noted) = (Some(now), false);
     if standing == Standing::Made { Ok(()) } else { Err(told(root, standing)) }
 }
 
@@ -230,6 +268,38 @@ fn mount_of(folder: &Path, device: u64) -> Option<PathBuf> {
         }
     }
     None
+}
+
+/// The folder at which the file system is mounted that holds `folder`; `None` for the system's own.
+pub(super) fn mount_point(folder: &Path) -> Option<PathBuf> {
+    let mut inside = folder.canonicalize().ok()?;
+    let own = held_by(&inside)?;
+    for above in above(&inside.clone()) {
+        if held_by(&above)? != own {
+            return Some(inside);
+        }
+        inside = above;
+    }
+    None
+}
+
+/// Whether a folder is on another device than the folder around it.
+pub(super) fn has_own_device(folder: &Path) -> bool {
+    let device = |folder: &Path| folder.metadata().map(|metadata| metadata.dev()).ok();
+    let outside = above(folder).next().and_then(|outside| device(&outside));
+    device(folder).is_some_and(|inside| outside.is_some_and(|outside| inside != outside))
+}
+
+/// Whether a file system is mounted at a folder.
+pub(super) fn is_mount_point(folder: &Path) -> bool {
+    let outside = above(folder).next().and_then(|outside| held_by(&outside));
+    held_by(folder).is_some_and(|inside| outside.is_some_and(|outside| inside != outside))
+}
+
+/// What holds a folder: its mount, or its device where the system doesn't tell mounts.
+fn held_by(folder: &Path) -> Option<(bool, u64)> {
+    let device = folder.metadata().ok()?.dev();
+    Some(mount_id(folder).map_or((false, device), |mount| (true, mount)))
 }
 
 /// Whether a file system is mounted where one was.

@@ -10,7 +10,8 @@
 //! live writer holds a lock on its `.tmp` file.
 //!
 //! The first write remembers the identity of the vault's folder, and each later operation checks it (`anchor.rs`). So
-//! Seawall never writes into a folder that replaced the vault's, or into the empty mount point of an unmounted disk.
+//! Seawall never writes into a folder that replaced the vault's, or into the empty mount point of an unmounted disk. A store
+//! with a note of earlier processes does so from its first operation on (`memory.rs`).
 //!
 //! Compare-and-swap takes the folder's lock (`flock`), so it is exact among Seawall processes of one host. It is not
 //! ordered against unconditional writes to the same key.
@@ -19,6 +20,7 @@
 
 mod anchor;
 mod list;
+mod memory;
 mod place;
 mod read;
 pub(crate) mod url;
@@ -33,6 +35,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use self::anchor::Anchor;
+use self::memory::Memory;
 use crate::{Abilities, Body, Entry, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme, Store, Tag};
 
 /// Objects as files below a folder. Clones share it.
@@ -46,6 +49,20 @@ impl FileStore {
     /// A store below `root`. The folder is made at the first write. Does no I/O.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into().into(), anchor: Arc::default() }
+    }
+
+    /// The same, which refuses to begin in the place of a folder that earlier processes wrote to and that isn't there now. `notes` is
+    /// the file of this machine that says so. Does no I/O.
+    pub fn remembering(root: impl Into<PathBuf>, notes: PathBuf) -> Self {
+        Self { root: root.into().into(), anchor: Arc::new(Anchor::remembering(Memory::new(notes))) }
+    }
+
+    /// Why nothing begins at `root`, if a file of notes says that it was written to, and it isn't there now. Blocks.
+    ///
+    /// # Errors
+    /// [`Error::Vanished`].
+    pub fn check_remembered(root: &Path, notes: &Path) -> Result<(), Error> {
+        Anchor::remembering(Memory::new(notes.to_owned())).check(root)
     }
 
     fn path(&self, key: &ObjectKey) -> PathBuf {
