@@ -82,12 +82,40 @@ fn an_empty_or_missing_vault_is_4() {
             fs::create_dir(stand.path("vault")).unwrap();
         }
         let file = stand.new_file();
-        tells(&stand.seawall(&["restore", &stand.place.url(), "-o", file.to_str().unwrap()]).exits(4));
+        // Only a place that is there proves that nothing can be restored.
+        let restored =
+            stand.seawall(&["restore", &format!("file://{}", stand.place.url()), "-o", file.to_str().unwrap()]);
+        tells(&restored);
+        assert_eq!(
+            (restored.code(), restored.stderr.contains("vault.missing")),
+            if made { (4, false) } else { (1, true) }
+        );
         assert!(!file.exists());
         tells(&stand.seawall(&["timeline", &stand.place.url()]).exits(4));
         tells(&stand.seawall(&["verify", &stand.place.url()]).exits(4));
     }
     tells(&stand.seawall(&["status", "no-such.db"]).exits(4));
+}
+
+#[test]
+fn a_bucket_that_does_not_exist_is_no_empty_vault_on_s3() {
+    let stand = Stand::bucket(0);
+    let (url, file) = (stand.place.url(), stand.new_file());
+    let wrong = url.replacen("harbour", "harbor", 1);
+    let restore = |url: &str| stand.seawall(&["restore", url, "-o", file.to_str().unwrap()]);
+    tells(&restore(&url).exits(4));
+    let missing = restore(&wrong).exits(1);
+    assert!(missing.stderr.contains("error[vault.missing]"), "{missing}");
+    // By Litestream's name, too: the program would begin a new database.
+    let link = |url: &str| {
+        let mut command = stand.drop_in_command();
+        command.args(["restore", "-if-replica-exists", "-o", file.to_str().unwrap(), url]);
+        seawall_tests::run("the link", &mut command)
+    };
+    link(&url).ok();
+    let missing = link(&wrong).exits(1);
+    assert!(missing.stderr.contains("bucket"), "{missing}");
+    assert!(!file.exists());
 }
 
 #[test]

@@ -284,7 +284,7 @@ impl Opener {
             let look = async { self.database(&one).await?.history().timeline().await };
             match tokio::time::timeout(PATIENCE, look).await {
                 Ok(Ok(timeline)) => Ok(timeline.spans.into_iter().map(|span| (span.from, span.to)).collect()),
-                Ok(Err(failure)) if failure.kind == Kind::NotFound && failure.code != "vault.missing" => Ok(Vec::new()),
+                Ok(Err(failure)) if failure.kind == Kind::NotFound => Ok(Vec::new()),
                 Ok(Err(failure)) => Err(failure),
                 Err(_) => Err(late(&one)),
             }

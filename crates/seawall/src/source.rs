@@ -61,6 +61,19 @@ impl Source {
         }
     }
 
+    /// Refuses a vault that is a folder and isn't there, to restore from: an empty folder proves that there is no backup, a missing one
+    /// proves nothing. A database of the configuration may not have been backed up yet.
+    pub(crate) fn there(self) -> Result<Self, Failure> {
+        match &self {
+            Self::Vault(VaultUrl::File(folder)) if matches!(folder.try_exists(), Ok(false)) => {
+                let object = folder.display().to_string();
+                let next = "mount its disk, or check the path";
+                Err(Failure::new(Kind::Refused, "vault.missing", object, "the folder doesn't exist", next))
+            }
+            _ => Ok(self),
+        }
+    }
+
     /// Where its objects are.
     pub(crate) fn vault(&self) -> &VaultUrl {
         match self {
@@ -201,6 +214,16 @@ mod tests {
         }
         assert_eq!(past(&PastArguments::default()).expect("nothing was asked for"), None);
         assert!(past(&PastArguments { as_stored_at: Some("2 days ago".into()) }).expect("a moment").is_some());
+    }
+
+    #[test]
+    fn a_folder_to_restore_from_is_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let vault = |path: std::path::PathBuf| Source::Vault(VaultUrl::File(path)).there().map(drop);
+        let missing = vault(folder.path().join("missing")).map_err(|failure| (failure.kind, failure.code));
+        assert_eq!((vault(folder.path().to_owned()), missing), (Ok(()), Err((Kind::Refused, "vault.missing"))));
+        let bucket = Source::Vault(VaultUrl::parse("s3://bucket/x").expect("a place"));
+        assert!(bucket.there().is_ok());
     }
 
     #[test]

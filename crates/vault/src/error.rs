@@ -275,7 +275,7 @@ impl From<Error> for Failure {
                 "check the name; `seawall timeline` lists what there is".to_owned(),
             ),
             Error::Missing { cause, .. } => {
-                (Kind::NotFound, "vault.missing", cause, "create the bucket, or check its name and region".to_owned())
+                (Kind::Refused, "vault.missing", cause, "create the bucket, or check its name and region".to_owned())
             }
             Error::NoFolder { cause, .. } => (
                 Kind::Unavailable,
@@ -283,6 +283,7 @@ impl From<Error> for Failure {
                 format!("the folder can't be made: {cause}"),
                 "name a place that leads through folders only, and in which a folder can be made".to_owned(),
             ),
+            // Not `NotFound`: a place that isn't there proves nothing of what it should hold.
             Error::Vanished { cause, .. } => (
                 Kind::Unavailable,
                 "vault.vanished",
@@ -406,7 +407,7 @@ mod tests {
     fn failures_say_what_to_do() {
         let error = Error::Missing { object: "s3://nope".into(), cause: "the bucket does not exist".into() };
         let failure = Failure::from(error);
-        assert_eq!((failure.kind, failure.code), (Kind::NotFound, "vault.missing"));
+        assert_eq!((failure.kind, failure.code), (Kind::Refused, "vault.missing"));
         assert!(failure.next.contains("create the bucket"), "{}", failure.next);
     }
 }

@@ -49,7 +49,7 @@ async fn refusals_are_decisions() {
     let vault = open(&format!("s3://nowhere/p?endpoint={endpoint}"), &keys, hasty()).await;
     let error = vault.create(&key("x"), body(), None).await.expect_err("no bucket");
     let failure = Failure::from(error);
-    assert_eq!((failure.kind, failure.code), (Kind::NotFound, "vault.missing"), "{failure:?}");
+    assert_eq!((failure.kind, failure.code), (Kind::Refused, "vault.missing"), "{failure:?}");
     let error = vault.head(&key("x")).await.expect_err("no bucket");
     assert!(matches!(error, Error::Missing { .. }), "{error:?}");
     let error = vault.list(&Prefix::all(), None).await.expect_err("no bucket");

@@ -261,7 +261,7 @@ pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore, j
                 _ => restored,
             };
         }
-        let is_new = restored.as_ref().is_err_and(|failure| failure.kind == Kind::NotFound);
+        let is_new = restored.as_ref().is_err_and(holds_nothing);
         let point = match &restored {
             Err(_) if is_new => Ok(None),
             restored => restored.as_ref().map(|restored| Some(&restored.point)).map_err(Failure::clone),
@@ -291,9 +291,10 @@ pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore, j
     }
 }
 
-/// Whether a restore failed because the vault holds nothing. A bucket that doesn't exist says nothing about that: its name may be wrong.
+/// Whether a restore failed because the vault holds nothing. A bucket that doesn't exist (`vault.missing`) says nothing about that: its
+/// name may be wrong.
 fn holds_nothing(failure: &Failure) -> bool {
-    failure.kind == Kind::NotFound && failure.code != "vault.missing"
+    failure.kind == Kind::NotFound
 }
 
 /// Why the first database whose file is still missing could not be restored; `None` if every file is there.
@@ -427,11 +428,14 @@ mod tests {
     fn a_bucket_that_does_not_exist_is_no_empty_vault() {
         for (kind, code, expected) in [
             (Kind::NotFound, "sqlite.nothing-there", true),
-            (Kind::NotFound, "vault.missing", false),
+            (Kind::Refused, "vault.missing", false),
+            (Kind::Unavailable, "vault.vanished", false),
             (Kind::Unavailable, "vault.unavailable", false),
         ] {
             assert_eq!(holds_nothing(&Failure::new(kind, code, "o", "c", "n")), expected, "{code}");
         }
+        let missing = seawall_vault::Error::Missing { object: "s3://b".into(), cause: "it isn't there".into() };
+        assert!(!holds_nothing(&missing.into()));
     }
 
     #[tokio::test]

@@ -78,7 +78,8 @@ pub(crate) fn prepare(arguments: &RestoreArguments, edge: &Edge) -> Result<(Sour
 
 /// What is restored.
 fn source_of(arguments: &RestoreArguments, edge: &Edge) -> Result<Source, Failure> {
-    Source::find(arguments.source.as_deref().unwrap_or_default(), &arguments.config, edge)?.past(&arguments.past)
+    let source = Source::find(arguments.source.as_deref().unwrap_or_default(), &arguments.config, edge)?;
+    source.there()?.past(&arguments.past)
 }
 
 /// Restores into a file, or says what would be done. Says also which of several vaults was read.

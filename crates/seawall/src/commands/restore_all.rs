@@ -67,7 +67,7 @@ async fn below(
     edge: &Edge,
     opener: &Opener,
 ) -> Result<Chosen, Failure> {
-    let Source::Vault(vault) = Source::find(text, &arguments.config, edge)?.past(&arguments.past)? else {
+    let Source::Vault(vault) = Source::find(text, &arguments.config, edge)?.there()?.past(&arguments.past)? else {
         let next = "name a vault, or leave the name out for every database of the configuration";
         return Err(usage("usage.arguments", text, "--all is for several databases, and this is one", next));
     };

@@ -39,7 +39,7 @@ pub(crate) fn run(
     let (shown, url) = (target.to_string(), target.clone());
     let target = target.destination(&edge.environment);
     let source = arguments.source.as_deref().unwrap_or_default();
-    let found = Source::find(source, &arguments.config, edge)?.past(&arguments.past)?;
+    let found = Source::find(source, &arguments.config, edge)?.there()?.past(&arguments.past)?;
     let place = match &found {
         Source::Vault(place) => place.clone(),
         Source::Database(database) if database.path().is_none() => {

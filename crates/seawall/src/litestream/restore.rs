@@ -227,8 +227,10 @@ fn check_output(output: &Path, shown: &Path, force: bool) -> Result<(), Stop> {
     }
 }
 
+/// Whether the replica is proved to hold no backup. A bucket that doesn't exist, or a backup of which a part is missing, is an error:
+/// an application that goes on would begin a new database in the place of one that can be saved.
 fn is_nothing(failure: &Failure) -> bool {
-    matches!(failure.code, "sqlite.nothing-there" | "sqlite.unreachable" | "vault.missing")
+    failure.code == "sqlite.nothing-there"
 }
 
 /// A moment or a TXID that isn't there, in Litestream's words.
@@ -295,6 +297,20 @@ mod tests {
         assert_eq!(when("-parallelism 3 /a.db"), Ok(When::Latest));
         assert_eq!(asked("-f -follow-interval 500ms /a.db").map(|a| a.follow), Ok(Some(Duration::from_millis(500))));
         assert_eq!(asked("-integrity-check=quick /a.db").map(|a| a.integrity), Ok(IntegrityCheck::Quick));
+    }
+
+    #[test]
+    fn only_a_proved_absence_is_nothing() {
+        for (code, expected) in [
+            ("sqlite.nothing-there", true),
+            ("sqlite.unreachable", false),
+            ("vault.missing", false),
+            ("vault.vanished", false),
+            ("vault.denied", false),
+        ] {
+            let failure = Failure::new(seawall_core::Kind::Refused, code, "o", "c", "n");
+            assert_eq!(is_nothing(&failure), expected, "{code}");
+        }
     }
 
     #[test]
