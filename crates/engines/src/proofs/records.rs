@@ -1,7 +1,8 @@
 //! The records of proofs in a vault.
 //!
 //! Anybody who can write to the vault can put other objects between them. A thousand newer names are read past, and no true record goes because of them: only what
-//! was read and is a true record of this database is shown, or deleted.
+//! was read and is a true record of this database is shown, or deleted. In a folder that was filled with other objects, the newest records are looked for by their
+//! time: names sort by it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,8 +27,15 @@ const SLACK: usize = 20;
 /// The newest names that are read at most. A stranger would have to write as many to hide a record.
 const MOST_READ: usize = 1000;
 
-/// Objects that are listed at most.
+/// Objects that are listed at most, from one place on.
 const MOST_LISTED: usize = 100_000;
+
+/// In a folder with more objects: how long before now the listings begin that look for the newest records.
+const RECENT: [Duration; 5] = [hours(1), hours(24), hours(8 * 24), hours(40 * 24), hours(400 * 24)];
+
+const fn hours(number: u64) -> Duration {
+    Duration::from_secs(number * 3600)
+}
 
 /// Lists of compared objects that are read at most. Older ones don't spare anything then.
 const MOST_LISTS: usize = 64;
@@ -49,6 +57,8 @@ pub struct Proofs {
     vault: Vault,
     folder: String,
     database: Description,
+    /// [`MOST_LISTED`]; tests can't make as many objects.
+    most_listed: usize,
 }
 
 /// The proofs that are recorded in a vault.
@@ -75,11 +85,29 @@ struct Names {
     cut: bool,
 }
 
+impl Names {
+    /// Adds those of another listing of the same folder.
+    fn add(&mut self, other: Self) {
+        self.newest.extend(other.newest);
+        self.compared.extend(other.compared);
+        bound(&mut self.newest);
+        bound(&mut self.compared);
+        (self.count, self.later) = (self.count.max(other.count), self.later.max(other.later));
+    }
+}
+
+/// Keeps the newest.
+fn bound(names: &mut BTreeSet<String>) {
+    while names.len() > MOST_READ {
+        names.pop_first();
+    }
+}
+
 impl Proofs {
     /// The records of a database, which `vault` holds.
     pub fn of(vault: Vault, database: &Description) -> Self {
         let folder = record::folder(database.engine, &database.name);
-        Self { vault, folder, database: database.clone() }
+        Self { vault, folder, database: database.clone(), most_listed: MOST_LISTED }
     }
 
     /// The newest records, at most `most`. A record that can't be read, or is one of another database, is left out, with a doubt: it
@@ -160,7 +188,7 @@ impl Proofs {
             ),
             (
                 usize::from(cut),
-                format!("{folder}: it holds more than {MOST_LISTED} objects, and the last aren't looked at"),
+                format!("{folder}: it holds more than {} objects, and not all are looked at", self.most_listed),
             ),
         ];
         recorded.doubts.extend(counted.into_iter().filter(|(count, _)| *count > 0).map(|(_, doubt)| doubt));
@@ -264,14 +292,38 @@ impl Proofs {
         Ok(())
     }
 
-    /// The names of the records in the folder.
+    /// The names of the records in the folder. In one with too many objects the first ones, and the newest that can be found.
     async fn names(&self) -> Result<Names, Failure> {
-        let limit = SystemClock.now().after(record::AHEAD);
+        let now = SystemClock.now();
+        let mut names = self.names_after(None, now).await?;
+        if !names.cut {
+            return Ok(names);
+        }
+        for span in RECENT {
+            let after = self.key(&record::name(now.before(span), 0)).ok();
+            let recent = self.names_after(after.as_ref(), now).await?;
+            // What begins earlier ends earlier.
+            let is_cut = recent.cut;
+            names.add(recent);
+            if is_cut {
+                break;
+            }
+        }
+        Ok(names)
+    }
+
+    /// The names of records that sort behind a key, in a listing of bounded length. Behind a key nothing of the future is listed.
+    async fn names_after(&self, after: Option<&ObjectKey>, now: Moment) -> Result<Names, Failure> {
+        let limit = now.after(record::AHEAD);
+        let end = after.map(|_| format!("{}{}", self.folder, record::name(limit, u32::MAX)));
         let mut names = Names::default();
-        let mut entries = Box::pin(self.vault.entries(&Prefix::new(&self.folder)?, None));
+        let mut entries = Box::pin(self.vault.entries(&Prefix::new(&self.folder)?, after));
         let mut listed = 0;
         while let Some(entry) = entries.try_next().await? {
-            if listed >= MOST_LISTED {
+            if end.as_deref().is_some_and(|end| entry.key.as_str() > end) {
+                break;
+            }
+            if listed >= self.most_listed {
                 names.cut = true;
                 break;
             }
@@ -279,9 +331,7 @@ impl Proofs {
             let name = entry.key.as_str().strip_prefix(&self.folder);
             if let Some(record) = name.and_then(compared::record_of) {
                 names.compared.insert(record);
-                if names.compared.len() > MOST_READ {
-                    names.compared.pop_first();
-                }
+                bound(&mut names.compared);
                 continue;
             }
             let Some((name, at)) = name.and_then(|name| Some((name, record::moment_of(name)?))) else { continue };
@@ -291,9 +341,7 @@ impl Proofs {
             }
             names.count += 1;
             names.newest.insert(name.to_owned());
-            if names.newest.len() > MOST_READ {
-                names.newest.pop_first();
-            }
+            bound(&mut names.newest);
         }
         Ok(names)
     }
@@ -384,6 +432,38 @@ mod tests {
             assert!(vault.head(key).await.expect("asked").is_some(), "{key}: a stranger's object is left alone");
         }
         assert!(is_record(&strange[0]));
+    }
+
+    #[tokio::test]
+    async fn a_folder_full_of_other_objects_hides_no_record() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let vault = vault(&folder).await;
+        let proofs = Proofs { most_listed: 20, ..Proofs::of(vault.clone(), &described("sqlite", "app")) };
+        let now = SystemClock.now();
+        let ago = |span: Duration| proof(now.before(span).as_millis());
+        let made = [hours(30), hours(6 * 24), hours(300 * 24)].map(ago);
+        for proof in &made {
+            proofs.write(proof, &Fingerprints::new()).await.expect("written");
+        }
+        let junk = async |name: String| {
+            let key = ObjectKey::new(format!("seawall/proofs/{name}")).expect("a key");
+            vault.create(&key, Bytes::from_static(b"{}"), None).await.expect("written");
+        };
+        // Before all records, and behind them.
+        for number in 0..25 {
+            junk(format!("0-{number}")).await;
+            junk(format!("x-{number}")).await;
+        }
+        let found = proofs.newest(9).await.expect("listed");
+        assert_eq!(found.proofs.first(), made.first(), "{found:?}");
+        assert_eq!(found.proofs.len(), 3, "{found:?}");
+        assert!(found.doubts.iter().any(|doubt| doubt.contains("more than 20 objects")), "{found:?}");
+        // Between them.
+        for number in 0..25 {
+            junk(record::name(now.before(hours(10 * 24)), number)).await;
+        }
+        let found = proofs.newest(9).await.expect("listed");
+        assert_eq!(found.proofs, made[..2], "{found:?}");
     }
 
     #[tokio::test]
