@@ -187,3 +187,35 @@ fn credentials_that_end_soon_are_told_on_s3() {
     assert_eq!(status[0]["credentials_end"], soon, "{status}");
     seawall.kill_9();
 }
+
+/// The user restored, so the hole is no surprise: it is told as what it is.
+#[test]
+fn a_hole_that_a_restore_made_says_so() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(3);
+    configure(&stand, "");
+    protecting(&stand).stop().ok();
+    drop(app);
+    stand.seawall(&["restore", "app", "--force"]).ok();
+    let mut app = stand.app();
+    let mut seawall = protecting(&stand);
+    let status = stand.seawall(&["status", "--json"]).ok().json();
+    let alarm = &status[0]["alarms"][0];
+    assert_eq!(alarm["code"], "alarm.hole", "{status}");
+    assert!(alarm["cause"].as_str().unwrap().contains("restored with Seawall"), "{alarm}");
+    assert!(alarm["next"].as_str().unwrap().contains("if the restore was meant"), "{alarm}");
+    seawall.stop().ok();
+    let timeline = stand.seawall(&["timeline", "app", "--json"]).ok().json();
+    assert_eq!(timeline["holes"][0]["restored"], true, "{timeline}");
+
+    // The next hole is another one.
+    app.commit(3);
+    app.sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    app.commit(3);
+    let mut seawall = protecting(&stand);
+    seawall.stop().ok();
+    let timeline = stand.seawall(&["timeline", "app", "--json"]).ok().json();
+    let holes = timeline["holes"].as_array().unwrap();
+    assert_eq!((holes.len(), holes[1]["restored"].is_null()), (2, true), "{timeline}");
+}

@@ -187,7 +187,12 @@ impl Catalog {
         let hole = |number: u64, reason: String| {
             let before = sets.iter().rev().find(|(found, _)| found.link.number < number);
             let behind = sets.iter().find(|(found, _)| found.link.number > number).or(before)?;
-            Some(Hole { from: before.map(|(_, manifest)| point(manifest)), to: point(behind.1), reason })
+            Some(Hole {
+                from: before.map(|(_, manifest)| point(manifest)),
+                to: point(behind.1),
+                reason,
+                restored: false,
+            })
         };
         let alarm = |(number, finding): (u64, Finding)| {
             hole(number, format!("{}: {}: {}", finding.code, finding.object, finding.cause))

@@ -33,6 +33,9 @@ pub struct Hole {
     pub to: Point,
     /// Why the changes in between are unknown, in one sentence.
     pub reason: String,
+    /// Whether a restore with Seawall is the reason: then its user expects the hole.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restored: bool,
 }
 
 /// How many objects and bytes one level of a vault holds.

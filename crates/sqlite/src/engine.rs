@@ -1,5 +1,6 @@
 //! One protected SQLite database, or one vault to restore from: the crate's implementation of [`Engine`].
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -21,7 +22,10 @@ use crate::layout::Layout;
 use crate::prove::{self, Strength};
 use crate::run::unless_aborted;
 use crate::state::Record;
-use crate::{Options, World, contents, follow, marks, plan, read_state, rehearsal, restore, survey, target, timeline};
+use crate::{
+    Options, World, contents, default_state_dir, follow, marks, plan, read_state, rehearsal, restore, restored, survey,
+    target, timeline,
+};
 
 /// One SQLite database and its place in a vault.
 ///
@@ -240,6 +244,7 @@ impl Files for Sqlite {
         })?;
         if counts {
             database.activity().restores.done(restored.bytes, started.elapsed());
+            self.note_restore(restored.output.clone()).await;
             // An older point needs only a part of the newest point's objects.
             if request.when == When::Latest {
                 self.note_reading().await;
@@ -313,6 +318,23 @@ impl Sqlite {
             self.note_reading().await;
         }
         Ok(verified)
+    }
+
+    /// Notes that a restore made this file, so that the next base can say why it is needed. A file that no process protects, and that
+    /// isn't this database's own, has no state directory, and gets none.
+    async fn note_restore(&self, output: PathBuf) {
+        let database = &self.database;
+        let own = database.place().ok().filter(|(path, _)| *path == output).map(|(_, state_dir)| state_dir);
+        let noted = blocking(move || {
+            let (state_dir, is_own) = own.map_or_else(|| (default_state_dir(&output), false), |own| (own, true));
+            match is_own || state_dir.is_dir() {
+                true => restored::note(&state_dir, &output),
+                false => Ok(()),
+            }
+        });
+        if let Err(error) = noted.await {
+            tracing::debug!(database = %database.name(), "that it was restored is not noted: {error}");
+        }
     }
 
     /// Notes that everything was read back just now.

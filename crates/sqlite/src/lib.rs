@@ -55,7 +55,7 @@ use live::{
     untouched, wal,
 };
 use protect::{admission, capture, database, pages, proof, run, seal, sealed, session, ship, spool};
-use record::{clock, lock, moments, read_back, state, told};
+use record::{clock, lock, moments, read_back, restored, state, told};
 use restore::{assemble, contents, fetch, prove, rehearsal, target, timeline};
 use upkeep::{compaction, fresh, known, merge, missing, retention, turns};
 

@@ -118,8 +118,13 @@ mod tests {
                 span("11-26T23:59", "11-26T12:00", 2),
             ],
             holes: vec![
-                Hole { from: Some(point("11-24T11:00")), to: point("11-26T00:00"), reason: String::new() },
-                Hole { from: None, to: point("11-23T10:00"), reason: String::new() },
+                Hole {
+                    from: Some(point("11-24T11:00")),
+                    to: point("11-26T00:00"),
+                    reason: String::new(),
+                    restored: false,
+                },
+                Hole { from: None, to: point("11-23T10:00"), reason: String::new(), restored: false },
             ],
             ..Timeline::default()
         };

@@ -102,7 +102,12 @@ mod tests {
             spans: spans.iter().map(|(from, to)| Span { from: point(*from), to: point(*to), points: 1 }).collect(),
             holes: holes
                 .iter()
-                .map(|(from, to)| Hole { from: from.map(point), to: point(*to), reason: String::new() })
+                .map(|(from, to)| Hole {
+                    from: from.map(point),
+                    to: point(*to),
+                    reason: String::new(),
+                    restored: false,
+                })
                 .collect(),
             ..Timeline::default()
         }

@@ -46,6 +46,9 @@ pub enum Keeper {
 /// How often merging or deleting fails in a row before it counts as stuck: one failure may be a store that was away.
 const STUCK: u64 = 3;
 
+/// For how long the hole is told that a restore made.
+const AFTER_A_RESTORE: Duration = Duration::from_secs(3600);
+
 /// The next step for a database that waits for something that its error names.
 const SEE_STATUS: &str = "`seawall status` shows what the database does; its log says why";
 
@@ -219,13 +222,18 @@ fn of_proof_age(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Option<Alarm
     is_late.then(|| alarm("alarm.proof-age", Severity::Warning, cause, next, due.after(limit)))
 }
 
-/// Whether a new hole is in the history. It can't be mended, so it is told for a while.
+/// Whether a new hole is in the history. It can't be mended, so it is told for a while; for a shorter one if a restore made it, because
+/// its user expects it.
 fn of_hole(status: &Status, limits: &Limits, now: Moment) -> Option<Alarm> {
     let (hole, limit) = (status.hole.as_ref()?, limits.hole?);
+    let limit = if hole.restored { limit.min(AFTER_A_RESTORE) } else { limit };
     let since = hole.to.moment;
     let from = hole.from.as_ref().map_or_else(|| "the beginning".to_owned(), |point| point.moment.to_string());
     let cause = format!("what was committed between {from} and {since} can't be restored: {}", hole.reason);
-    let next = "restore a point before or after it (`seawall timeline` shows both); remove the cause that it names";
+    let next = match hole.restored {
+        true => "nothing, if the restore was meant: the points before it can still be restored (`seawall timeline`)",
+        false => "restore a point before or after it (`seawall timeline` shows both); remove the cause that it names",
+    };
     (now.since(since) < limit).then(|| alarm("alarm.hole", Severity::Warning, cause, next, since))
 }
 

@@ -191,10 +191,16 @@ fn a_hole_is_told_for_a_while_and_credentials_before_they_end() {
     let plain = Limits::default();
     let (day, milli) = (Duration::from_secs(86_400), Duration::from_millis(1));
     let point = |moment| Point { position: "1".into(), moment };
-    let hole = |to| Status {
-        hole: Some(Hole { from: Some(point(Moment::from_millis(0))), to: point(to), reason: "it was cut".into() }),
+    let hole_of = |to, restored| Status {
+        hole: Some(Hole {
+            from: Some(point(Moment::from_millis(0))),
+            to: point(to),
+            reason: "it was cut".into(),
+            restored,
+        }),
         ..at(Phase::Protecting)
     };
+    let (hole, hour) = (|to| hole_of(to, false), Duration::from_secs(3600));
     let ends = |end| Status { credentials_end: Some(end), ..at(Phase::Protecting) };
     let warning = |code: &str| vec![(code.to_owned(), Severity::Warning)];
     let off = Limits { hole: None, credentials: None, ..plain.clone() };
@@ -205,6 +211,9 @@ fn a_hole_is_told_for_a_while_and_credentials_before_they_end() {
         // The clock was set back.
         (hole(NOW.after(day)), &plain, warning("alarm.hole")),
         (hole(NOW), &off, Vec::new()),
+        (hole_of(NOW, true), &plain, warning("alarm.hole")),
+        (hole_of(NOW.before(hour - milli), true), &plain, warning("alarm.hole")),
+        (hole_of(NOW.before(hour), true), &plain, Vec::new()),
         (ends(NOW.after(day * 3 + milli)), &plain, Vec::new()),
         (ends(NOW.after(day * 3)), &plain, warning("alarm.credentials")),
         (ends(NOW.after(milli)), &plain, warning("alarm.credentials")),

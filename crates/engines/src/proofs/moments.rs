@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn moments_are_never_in_a_hole() {
-        let hole = Hole { from: Some(point(10)), to: point(50), reason: "it wasn't seen".into() };
+        let hole = Hole { from: Some(point(10)), to: point(50), reason: "it wasn't seen".into(), restored: false };
         let with_hole =
             Timeline { holes: vec![hole], ..timeline(vec![span(1, 10, 9), span(50, 60, 5), span(70, 70, 1)]) };
         let mut seed = 7_u64;

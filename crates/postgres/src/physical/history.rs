@@ -240,7 +240,7 @@ fn join(held: &[Held], trimmed: impl Fn(u32) -> Option<Lsn>) -> (Vec<Span>, Vec<
                         "the log goes to {} without a hole, and on with the base {}",
                         span.to.position, manifest.id
                     );
-                    holes.push(Hole { from: Some(span.to.clone()), to: from.clone(), reason });
+                    holes.push(Hole { from: Some(span.to.clone()), to: from.clone(), reason, restored: false });
                 }
                 // Both ends are points.
                 spans.push((Span { from, to, points: 2 }, reach));

@@ -122,7 +122,12 @@ mod tests {
                 Span { from: point(1), to: point(3), points: 3 },
                 Span { from: point(9), to: point(9), points: 1 },
             ],
-            holes: vec![Hole { from: Some(point(3)), to: point(9), reason: "the WAL was replaced".into() }],
+            holes: vec![Hole {
+                from: Some(point(3)),
+                to: point(9),
+                reason: "the WAL was replaced".into(),
+                restored: false,
+            }],
             levels: vec![LevelSummary { level: "0".into(), objects: 4, bytes: 4096 }],
             pins: vec!["0000000000000003".into()],
             notes: vec![Note { position: "0000000000000009".into(), note: "it is odd".into() }],

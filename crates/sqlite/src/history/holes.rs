@@ -26,6 +26,9 @@ pub(crate) struct HoleRecord {
     pub(crate) to: String,
     /// Why.
     pub(crate) reason: String,
+    /// Whether a restore with Seawall is the reason.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) restored: bool,
     /// Who recorded it.
     writer: Stamp,
 }
@@ -64,7 +67,8 @@ pub(crate) async fn record(
     why: Break,
     writer: Stamp,
 ) -> Result<(), Error> {
-    let hole = HoleRecord { format: 1, from, to: to.to_string(), reason: why.reason().to_owned(), writer };
+    let (to_text, reason, restored) = (to.to_string(), why.reason().to_owned(), why == Break::Restored);
+    let hole = HoleRecord { format: 1, from, to: to_text, reason, restored, writer };
     let bytes = serde_json::to_vec(&hole).map_err(|e| Error::Internal(e.to_string()))?;
     match vault.create(&hole_key(to), Bytes::from(bytes), None).await {
         // An earlier attempt that ended before its base recorded the same hole.

@@ -24,6 +24,8 @@ pub(crate) enum Break {
     NoPosition,
     /// Another file is at the database's path.
     Replaced,
+    /// A restore put another file at the database's path.
+    Restored,
     /// Something other than a checkpoint has written to the database file.
     Overwritten,
     /// The database file was written while Seawall didn't hold the WAL: by a checkpoint, or by another program.
@@ -39,6 +41,22 @@ pub(crate) enum Break {
 }
 
 impl Break {
+    /// Whether a restore may be what broke the history: the file or its WAL is another one, and nothing is wrong with the vault.
+    pub(crate) fn may_be_of_a_restore(self) -> bool {
+        match self {
+            Self::NoPosition
+            | Self::Replaced
+            | Self::Restored
+            | Self::Overwritten
+            | Self::Written
+            | Self::PageSize
+            | Self::WalGone
+            | Self::WalRewound
+            | Self::WalRestarted => true,
+            Self::First | Self::VaultBehind | Self::Damaged | Self::Mixed | Self::Locked => false,
+        }
+    }
+
     /// The reason for people, in one sentence without a full stop.
     pub(crate) fn reason(self) -> &'static str {
         match self {
@@ -49,6 +67,7 @@ impl Break {
             Self::Locked => "no key at hand opens an object in the vault that the newest state needs",
             Self::NoPosition => "the newest object in the vault does not say where in the WAL it ends",
             Self::Replaced => "the database file was replaced",
+            Self::Restored => "the database was restored with Seawall, and goes on from the restored state",
             Self::Overwritten => {
                 "another program wrote to the database file itself, as when a backup is copied into it"
             }

@@ -23,7 +23,12 @@ fn beside(earlier: Option<&Hole>, hole: Hole) -> Hole {
     // A base that was cut off is repeated, and ends the same hole.
     let is_another = |earlier: &Hole| earlier.from != hole.from && hole.to.moment.since(earlier.to.moment) < A_DAY;
     match earlier.is_some_and(is_another) {
-        true => Hole { reason: format!("{}; it isn't the only hole of this day", hole.reason), ..hole },
+        // It is told as long as the other one, of which no restore may be the reason.
+        true => Hole {
+            reason: format!("{}; it isn't the only hole of this day", hole.reason),
+            restored: hole.restored && earlier.is_none_or(|earlier| earlier.restored),
+            ..hole
+        },
         false => hole,
     }
 }
@@ -223,6 +228,7 @@ mod tests {
             from: Some(point(from, 1)),
             to: point(to.0, to.1),
             reason: "the WAL was replaced".to_owned(),
+            restored: false,
         };
         for (earlier, newest, told) in [
             (None, hole(3, (4, 30)), false),

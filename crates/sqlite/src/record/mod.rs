@@ -4,5 +4,6 @@ pub(crate) mod clock;
 pub(crate) mod lock;
 pub(crate) mod moments;
 pub(crate) mod read_back;
+pub(crate) mod restored;
 pub(crate) mod state;
 pub(crate) mod told;

@@ -412,7 +412,7 @@ mod tests {
             clock: Some(StoredClock { belief: Belief::at(reading(5)), captured: Some(reading(5).steady) }),
             file: Some(Untouched::default().noted()),
             limits: vec![Limit { lacks: "stamps".to_owned(), effect: "no times".to_owned() }],
-            hole: Some(Hole { from: None, to: position.point(), reason: "it was cut".to_owned() }),
+            hole: Some(Hole { from: None, to: position.point(), reason: "it was cut".to_owned(), restored: false }),
             credentials_end: Some(Moment::from_millis(8)),
         });
         record.save(directory.path(), &Probe::default()).expect("saved");

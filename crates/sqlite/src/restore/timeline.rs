@@ -57,7 +57,7 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
             Some(before) => Some(point(vault, &files, before).await?),
             None => None,
         };
-        holes.push(Hole { from, to: point(vault, &files, last).await?, reason });
+        holes.push(Hole { from, to: point(vault, &files, last).await?, reason, restored: false });
     }
     let listed_to = holes.iter().filter_map(|hole| hole.to.position.parse().ok()).max();
     let end: Option<Txid> = spans.last().and_then(|span| span.to.position.parse().ok()).max(listed_to);
@@ -65,7 +65,7 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
         let from = spans.last().map(|span| span.to.clone());
         let reason = "objects are missing from the vault: nothing up to this point can be restored".to_owned();
         let to = unread.point(vault, &files, newest).await?;
-        holes.extend(to.map(|to| Hole { from, to, reason }));
+        holes.extend(to.map(|to| Hole { from, to, reason, restored: false }));
     }
     let mut levels = levels(&files);
     if !old.is_empty() {
@@ -204,6 +204,7 @@ fn holes_between(spans: &[Span], records: &[HoleRecord], floor: Option<Txid>) ->
                 from: from.or_else(|| record.from.clone()),
                 to: after.from.clone(),
                 reason: record.reason.clone(),
+                restored: record.restored,
             }),
             (None, Some(_)) => {
                 let thinned = after.from.position.parse::<Txid>().is_ok_and(|txid| Some(txid) <= floor);
@@ -212,7 +213,7 @@ fn holes_between(spans: &[Span], records: &[HoleRecord], floor: Option<Txid>) ->
                 } else {
                     "objects between these points are missing from the vault"
                 };
-                Some(Hole { from, to: after.from.clone(), reason: reason.to_owned() })
+                Some(Hole { from, to: after.from.clone(), reason: reason.to_owned(), restored: false })
             }
             (None, None) => None,
         }

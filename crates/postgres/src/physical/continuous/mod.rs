@@ -370,7 +370,7 @@ async fn news(standing: &mut Option<watch::Receiver<Standing>>, known: &Seams, h
 /// A hole of the log, as a status tells it.
 fn told(hole: &log::Hole) -> Hole {
     let point = |lsn: Lsn| Point { position: lsn.to_string(), moment: hole.at };
-    Hole { from: Some(point(hole.start)), to: point(hole.end), reason: hole.cause.clone() }
+    Hole { from: Some(point(hole.start)), to: point(hole.end), reason: hole.cause.clone(), restored: false }
 }
 
 /// What damaged pages mean.

@@ -265,7 +265,7 @@ mod tests {
         let now = at("2026-11-22T12:00:00Z");
         let hole = |days: u64| {
             let to = Point { position: "9".into(), moment: now.before(Duration::from_secs(days * 86_400)) };
-            Hole { from: None, to, reason: "the WAL was replaced".into() }
+            Hole { from: None, to, reason: "the WAL was replaced".into(), restored: false }
         };
         for (holes, expected) in
             [(vec![], 0), (vec![hole(29)], 1), (vec![hole(30)], 0), (vec![hole(4), hole(3), hole(2), hole(1)], SHOWN)]

@@ -75,6 +75,7 @@ pub(in crate::ui) fn timeline() -> Timeline {
             from: Some(point("0000000000000060", 86_400)),
             to: point("0000000000000070", 80_000),
             reason: "the WAL was replaced while no process protected the database".into(),
+            restored: false,
         }],
         levels: vec![LevelSummary { level: "0".into(), objects: 160, bytes: 5 << 20 }],
         pins: vec!["0000000000000060".into()],

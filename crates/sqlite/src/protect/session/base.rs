@@ -11,7 +11,9 @@ use crate::capture;
 use crate::error::Error;
 use crate::holes;
 use crate::identity::{Lineage, Tag};
+use crate::jobs::blocking;
 use crate::layout::{Layout, Level, file_key};
+use crate::restored;
 use crate::resume::Break;
 use crate::ship;
 use crate::source::TO_BE_SURE;
@@ -59,6 +61,7 @@ impl Session<'_> {
             // A program copies its own WAL into the file, and no lock of ours prevents that. So no base would be consistent.
             return Err(Error::DeletedWal { path: self.database.place()?.0 });
         }
+        let why = if why.may_be_of_a_restore() && self.is_restored().await? { Break::Restored } else { why };
         self.tell(Phase::Base, None).await;
         self.stamp.lineage = Lineage::new(self.database.random());
         let txid = next_txid(Some(newest))?;
@@ -71,7 +74,8 @@ impl Session<'_> {
         let (vault, jobs) = (self.database.vault(), self.database.options().jobs);
         holes::record(vault, from.clone(), txid, why, self.stamp).await?;
         // Before the capture is visible: a process that is killed after it would go on there, and the hole would never be told.
-        database.left_a_hole(Hole { from, to: base.after.point(), reason: why.reason().to_owned() });
+        let (to, restored) = (base.after.point(), why == Break::Restored);
+        database.left_a_hole(Hole { from, to, reason: why.reason().to_owned(), restored });
         self.tell(Phase::Base, None).await;
         let capture = Arc::new(base.shipment(txid));
         let writing = begin(database.gauge(), 2 * capture.pages.bytes());
@@ -84,7 +88,22 @@ impl Session<'_> {
         self.made(Level::BASE, Txid(1), &base.after, shipped);
         database.activity().bases.done(capture.pages.bytes(), began.elapsed());
         self.end_base().await?;
-        self.arrive(base.after).await
+        self.arrive(base.after).await?;
+        if restored {
+            let (_, state_dir) = database.place()?;
+            blocking(move || {
+                restored::forget(&state_dir);
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a restore made the file that is at the database's path.
+    async fn is_restored(&self) -> Result<bool, Error> {
+        let (path, state_dir) = self.database.place()?;
+        blocking(move || Ok(restored::is(&state_dir, &path))).await
     }
 
     async fn end_base(&self) -> Result<(), Error> {
