@@ -125,6 +125,14 @@ pub enum Error {
         /// What is wrong.
         cause: String,
     },
+    /// A listing names more objects than one database can have. A server may make it endless (I11).
+    #[error("{object}: the listing names more than {most} objects")]
+    Endless {
+        /// The place that was listed.
+        object: String,
+        /// How many it may name.
+        most: usize,
+    },
     /// The object is larger than the caller allows.
     #[error("{object}: the object has {size} bytes, more than the {max} that it may have")]
     TooLarge {
@@ -252,6 +260,7 @@ impl Error {
             | Self::Timeout { object, .. }
             | Self::Full { object, .. }
             | Self::Corrupt { object, .. }
+            | Self::Endless { object, .. }
             | Self::TooLarge { object, .. }
             | Self::OutOfRange { object, .. }
             | Self::Unsupported { object, .. }
@@ -348,6 +357,12 @@ impl From<Error> for Failure {
                 "vault.corrupt",
                 cause,
                 "run `seawall verify` on the vault to see what else is damaged".to_owned(),
+            ),
+            Error::Endless { most, .. } => (
+                Kind::Corrupt,
+                "vault.endless",
+                format!("the listing names more than {most} objects, which no database has here; it may never end"),
+                "see whether this server is the store, and what writes there; give the database a place of its own".to_owned(),
             ),
             Error::TooLarge { size, max, .. } => (
                 Kind::Corrupt,

@@ -27,6 +27,9 @@ use crate::{
     Policy, Prefix, Protection, PutOptions, Scheme, SealedStore, Store, Tag, Upload, VaultUrl,
 };
 
+/// Objects that [`Vault::list`] holds at most, in about 200 bytes each.
+const MOST_LISTED: usize = 500_000;
+
 /// Keys asked for with one listing request.
 const PAGE: usize = 1000;
 
@@ -337,8 +340,27 @@ impl Vault {
     }
 
     /// All objects below `prefix` whose keys sort after `start_after`, in the order of their keys.
+    ///
+    /// # Errors
+    /// [`Error::Endless`] where there are more than fit in memory.
     pub async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>) -> Result<Vec<Entry>, Error> {
-        self.entries(prefix, start_after).try_collect().await
+        self.entries_up_to(prefix, start_after, MOST_LISTED).try_collect().await
+    }
+
+    /// Like [`Vault::entries`], for a caller that keeps something of each: after `most` objects it ends with [`Error::Endless`] (I5).
+    pub fn entries_up_to(
+        &self,
+        prefix: &Prefix,
+        start_after: Option<&ObjectKey>,
+        most: usize,
+    ) -> impl Stream<Item = Result<Entry, Error>> + Send + 'static {
+        let object = format!("{}/{}", self.inner.url, prefix.as_str());
+        let counted = self.entries(prefix, start_after).enumerate();
+        counted.map(
+            move |(number, entry)| {
+                if number < most { entry } else { Err(Error::Endless { object: object.clone(), most }) }
+            },
+        )
     }
 
     /// Like [`Vault::list`], with one page in memory at a time.

@@ -138,3 +138,57 @@ async fn a_success_that_is_not_the_stores_acknowledges_nothing() {
         }
     }
 }
+
+/// A server of S3 whose listing never ends. `name` gives the names of a page, by the page's number and the name's number in it.
+async fn endless(name: impl Fn(usize, usize) -> String + Send + Sync + 'static) -> Served {
+    let (pages, name) = (Arc::new(Mutex::new(0)), Arc::new(name));
+    serve(move |request| {
+        let (pages, name) = (Arc::clone(&pages), Arc::clone(&name));
+        async move {
+            if !request.uri().query().is_some_and(|query| query.contains("list-type")) {
+                return reply(404, "<Error><Code>NoSuchKey</Code></Error>");
+            }
+            let page = {
+                let mut pages = pages.lock().expect("no panic");
+                *pages += 1;
+                *pages
+            };
+            let object = |number| {
+                let name = name(page, number);
+                format!(
+                    "<Contents><Key>{name}</Key><LastModified>2026-11-20T10:00:00.000Z</LastModified><ETag>&quot;e&quot;</ETag>\
+                     <Size>300</Size></Contents>"
+                )
+            };
+            let objects: String = (0..1000).map(object).collect();
+            reply(200, format!(
+                "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t{page}</NextContinuationToken>{objects}\
+                 </ListBucketResult>"
+            ))
+        }
+    })
+    .await
+}
+
+/// Memory is bounded, and so is the time (I5, I7, I11).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listing_that_never_ends_is_given_up() {
+    use futures::TryStreamExt as _;
+    type Name = fn(usize, usize) -> String;
+    let (always_new, same, elsewhere): (Name, Name, Name) = (
+        |page, number| format!("p/{page:08}-{number:04}"),
+        |_, number| format!("p/{number:04}"),
+        |page, number| format!("other/{page:08}-{number:04}"),
+    );
+    for (name, told) in [(always_new, "vault.endless"), (same, "vault.corrupt"), (elsewhere, "vault.corrupt")] {
+        let server = endless(name).await;
+        let place = format!("s3://bkt/p?endpoint={}&region=r&access-key-id=i&secret-access-key=k", server.endpoint());
+        let policy = Policy { attempts: 1, ..Policy::default() };
+        let url = VaultUrl::parse(&place).expect("a place");
+        let vault = Vault::open(&url, &Environment::empty(), policy).await.expect("a vault");
+        let listed: Result<Vec<_>, Error> = vault.entries_up_to(&Prefix::all(), None, 5000).try_collect().await;
+        let failure = seawall_core::Failure::from(listed.expect_err("it never ends"));
+        assert_eq!(failure.code, told, "{failure:?}");
+        assert!(failure.cause.contains("listing"), "{failure:?}");
+    }
+}

@@ -9,6 +9,9 @@ use crate::error::Error;
 use crate::peers::latest::{Listed, snapshots};
 use crate::snapshot::SnapshotName;
 
+/// Snapshots of a database that are listed at most.
+const MOST: usize = 500_000;
+
 /// Every object whose name is a snapshot name of a database.
 pub(crate) async fn names(vault: &Vault, database: &str) -> Result<Vec<(String, u64)>, Error> {
     let name = |entry: Entry| (entry.key.to_string(), entry.size);
@@ -25,7 +28,7 @@ async fn entries(vault: &Vault, database: &str) -> Result<Vec<Entry>, Error> {
     let prefix = SnapshotName::prefix(database);
     // All names with this prefix sort after it, and next to each other.
     let after = ObjectKey::new(prefix.get(..prefix.len() - 1).unwrap_or_default())?;
-    let mut entries = Box::pin(vault.entries(&Prefix::all(), Some(&after)));
+    let mut entries = Box::pin(vault.entries_up_to(&Prefix::all(), Some(&after), MOST));
     let mut found = Vec::new();
     while let Some(entry) = entries.try_next().await? {
         let name = entry.key.as_str();

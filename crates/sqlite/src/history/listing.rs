@@ -1,5 +1,7 @@
 //! Lists the LTX files of a vault, for people and programs that want to see them.
 
+use std::future::ready;
+
 use futures::stream::{self, StreamExt, TryStreamExt};
 use seawall_core::{Failure, Moment};
 use seawall_ltx::Txid;
@@ -7,6 +9,7 @@ use seawall_vault::{Prefix, Vault};
 
 use crate::error::Error;
 use crate::layout::{Layout, Level, level_prefix, parse_key};
+use crate::survey::MOST_OF_LEVEL;
 
 /// An LTX file in a vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +43,7 @@ pub async fn ltx_objects(vault: &Vault) -> Result<Vec<LtxObject>, Failure> {
 
 async fn objects_of(vault: &Vault, level: Level) -> Result<Vec<LtxObject>, Error> {
     let layout = Layout::of(vault);
-    let entries = vault.list(&Prefix::new(level_prefix(layout, level))?, None).await?;
+    let entries = vault.entries_up_to(&Prefix::new(level_prefix(layout, level))?, None, MOST_OF_LEVEL);
     let object = |entry: seawall_vault::Entry| {
         let file = parse_key(layout, entry.key.as_str(), entry.size)?;
         Some(LtxObject {
@@ -52,5 +55,5 @@ async fn objects_of(vault: &Vault, level: Level) -> Result<Vec<LtxObject>, Error
             modified: entry.modified,
         })
     };
-    Ok(entries.into_iter().filter_map(object).collect())
+    Ok(entries.try_filter_map(|entry| ready(Ok(object(entry)))).try_collect().await?)
 }

@@ -19,6 +19,9 @@ use crate::together;
 /// requests for most vaults, and few in a row for large ones.
 const TOGETHER: usize = 4000;
 
+/// Objects of one level that are listed at most, in about 100 MB: those of 30 s each of two years.
+pub(crate) const MOST_OF_LEVEL: usize = 2_000_000;
+
 /// All LTX files of a vault, level by level, each in the order of its names.
 ///
 /// Memory: 32 bytes a file.
@@ -58,7 +61,9 @@ pub(crate) async fn newest_from(vault: &Vault, txid: Txid) -> Result<Option<Txid
 pub(crate) async fn list_level(vault: &Vault, level: Level, after: Option<&ObjectKey>) -> Result<Vec<Dated>, Error> {
     let layout = Layout::of(vault);
     let prefix = Prefix::new(level_prefix(layout, level))?;
-    let files = vault.entries(&prefix, after).try_filter_map(|entry| std::future::ready(Ok(dated(layout, &entry))));
+    let files = vault
+        .entries_up_to(&prefix, after, MOST_OF_LEVEL)
+        .try_filter_map(|entry| std::future::ready(Ok(dated(layout, &entry))));
     Ok(files.try_collect().await?)
 }
 

@@ -26,6 +26,7 @@ pub(crate) fn is_trouble(error: &Error) -> bool {
             | Error::AlreadyExists { .. }
             | Error::Precondition { .. }
             | Error::OutOfRange { .. }
+            | Error::Endless { .. }
             | Error::TooLarge { .. }
             | Error::InvalidKey { .. }
     )

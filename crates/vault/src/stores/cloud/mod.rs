@@ -15,13 +15,14 @@ pub(crate) mod transport;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use opendal_core::layers::CapabilityOverrideLayer;
 use opendal_core::options::{ListOptions, ReaderOptions, StatOptions, WriteOptions};
 use opendal_core::{Buffer, Capability, HttpTransporter, Metadata, OperationContext, Operator, Writer};
@@ -37,6 +38,9 @@ use crate::{
 
 /// The names of a page of a service whose listings can't begin behind a name: there, each page reads all names before it.
 const LARGE_PAGE: usize = 50_000;
+
+/// Names that a listing repeats at most, where it was asked to begin behind them.
+const MOST_REPEATED: usize = 64_000;
 
 /// Deletions in flight, where each is a request.
 const DELETIONS: usize = 8;
@@ -296,10 +300,13 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
         };
         let mut lister =
             self.reach.operator().await?.lister_options(&self.at(prefix.as_str()), options).await.map_err(failed)?;
-        let mut page = Page::default();
+        let corrupt = |cause: &str| Error::Corrupt { object: self.named(prefix.as_str()), cause: cause.to_owned() };
+        let (mut page, mut repeated) = (Page::default(), 0);
         // One page of the server, without names that are no keys. It ends with the server's page, or a little after it.
         while page.entries.len() < limit {
-            let found = lister.try_next().await.map_err(failed)?;
+            // OpenDAL panics at a name that isn't below the place that was asked for.
+            let found = AssertUnwindSafe(lister.try_next()).catch_unwind().await;
+            let found = found.map_err(|_| corrupt("the listing names objects of another place"))?.map_err(failed)?;
             self.proven.store(true, Ordering::Relaxed);
             let Some(found) = found else { return Ok(page) };
             let metadata = found.metadata();
@@ -308,7 +315,14 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
                 page.passed_over.note(name);
                 continue;
             };
-            if !metadata.is_file() || start_after.is_some_and(|after| key <= *after) {
+            if start_after.is_some_and(|after| key <= *after) {
+                repeated += 1;
+                if Kind::LISTS_AFTER && repeated > MOST_REPEATED {
+                    return Err(corrupt("the listing repeats itself"));
+                }
+                continue;
+            }
+            if !metadata.is_file() {
                 continue;
             }
             let written = modified(metadata);
