@@ -189,6 +189,14 @@ fn a_database_is_proved_by_itself_and_a_proof_that_fails_is_an_alarm() {
     process.stop().ok();
     assert!(!records.exists(), "nothing is known of a proof that was stopped");
     configure(&yearly);
+    // Since when there is none is known to this machine, however often the process restarts.
+    let unproved = stand.state().join("unproved.json");
+    let since = fs::read(&unproved).unwrap();
+    let text = "{\"format\":1,\"since\":\"2026-01-01T00:00:00.000Z\"}";
+    fs::write(&unproved, text).unwrap();
+    let late = stand.seawall(&["status", "--json"]).ok().json()[0]["alarms"].to_string();
+    assert!(late.contains("alarm.proof-age") && late.contains("2026-01-01"), "{late}");
+    fs::write(&unproved, since).unwrap();
 
     // A database that was never proved is due at once.
     let mut process = begin();
@@ -209,7 +217,18 @@ fn a_database_is_proved_by_itself_and_a_proof_that_fails_is_an_alarm() {
     let mut process = begin();
     let again = status_when(&stand, "the record", |status| status["proof"].is_object());
     assert_eq!((&again["proof"], count()), (proof, 1), "it isn't due again");
+    wait::until("the note to go", wait::SOON, || (!unproved.exists()).then_some(()));
     process.stop().ok();
+    // Without a process the vault tells of it. Where it can't be read, the status says so.
+    assert_eq!(stand.seawall(&["status", "--json"]).ok().json()[0]["proof"], *proof);
+    let (vault, away) = (stand.place.root(), stand.path("away"));
+    fs::rename(&vault, &away).unwrap();
+    let untold = stand.seawall(&["status"]).ok();
+    assert!(
+        untold.stdout.contains("app: its proofs can't be read: ") && untold.stdout.contains("[vault.vanished]"),
+        "{untold}"
+    );
+    fs::rename(&away, &vault).unwrap();
 
     // A vault without records, in which every object is damaged.
     fs::remove_dir_all(&records).unwrap();
@@ -223,4 +242,6 @@ fn a_database_is_proved_by_itself_and_a_proof_that_fails_is_an_alarm() {
     assert!(alarms.iter().any(|alarm| alarm["code"] == "alarm.proof-failed"), "{failed}");
     stand.seawall(&["status", "--check"]).exits(1);
     process.stop().ok();
+    let alone = stand.seawall(&["status", "--json"]).ok().json()[0]["alarms"].to_string();
+    assert!(alone.contains("alarm.proof-failed"), "{alone}");
 }

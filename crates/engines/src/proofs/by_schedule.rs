@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Description, Failure, Fingerprints, Kind, Level, Progress, Proof, Prove, TaskKind, When};
+use seawall_core::{Description, Failure, Fingerprints, Kind, Level, Moment, Progress, Proof, Prove, TaskKind, When};
 use seawall_vault::Vault;
 use tokio::time::Instant;
 
-use super::due::is_recorded;
+use super::due::{is_recorded, standing, successor_due};
 use super::sets::SetProver;
 use super::{ProofOrder, Proofs, Proving, Recorded, first_fault};
 use crate::database::{DatabaseConfig, EngineConfig};
@@ -58,6 +58,24 @@ impl Opener {
         }
         all.proofs.sort_by_key(|proof| std::cmp::Reverse(proof.at));
         Ok(all)
+    }
+
+    /// What the records say of a database that is proved by a schedule, where no process tells: the proof that tells how it stands, and
+    /// when the next conclusive proof is or was due. Nothing for a database without a schedule.
+    ///
+    /// # Errors
+    /// When none of its vaults can be reached.
+    pub async fn known_proofs(
+        &self,
+        database: &DatabaseConfig,
+        now: Moment,
+    ) -> Result<(Option<Proof>, Option<Moment>), Failure> {
+        let Some(proving) = &database.prove else { return Ok((None, None)) };
+        let proofs = self.proofs(database).await?.proofs;
+        let concluded = proofs.iter().find(|proof| !proof.inconclusive).map(|proof| proof.at);
+        let since = concluded.or_else(|| self.place_here(database).unproved(now));
+        let due = since.map(|since| successor_due(&proving.schedule(&database.name), concluded, since));
+        Ok((standing(&proofs).cloned(), due))
     }
 
     /// Proves a database as its section `prove` says, and records what came of it. `before` is the newest record.

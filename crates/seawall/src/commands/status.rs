@@ -4,13 +4,15 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use seawall_agent::alarms::{self, Judged, Keeper, Limits, Place, judged};
+use futures::{StreamExt as _, stream};
+use seawall_agent::alarms::{self, Judged, Keeper, Limits, Local, Place, judged};
 use seawall_agent::config::DatabaseConfig;
-use seawall_agent::{ConfigStatus, default_state_dir, read_state_dir, read_status};
+use seawall_agent::{ConfigStatus, Opener, default_state_dir, read_state_dir, read_status};
 use seawall_core::{
-    Alarm, Clock as _, Description, Failure, Kind, LastError, Limit, Moment, Phase, Status, SystemClock, Underway,
-    VaultStatus,
+    Alarm, Clock as _, Description, Failure, Kind, LastError, Limit, Moment, Phase, Proof, Status, SystemClock,
+    Underway, VaultStatus,
 };
 
 use crate::arguments::StatusArguments;
@@ -45,18 +47,49 @@ pub(crate) fn run(arguments: &StatusArguments, edge: &Edge) -> Result<Output, Fa
     Ok(output)
 }
 
+/// The proof that tells how a database stands, and when the next one is or was due.
+pub(super) type Proved = (Option<Proof>, Option<Moment>);
+
+/// How long the records of a database's proofs are waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Databases whose records are read at once.
+const AT_ONCE: usize = 16;
+
+/// What the vaults say of the proofs of each database that is proved by a schedule, where no process tells.
+///
+/// # Errors
+/// When the command is interrupted.
+pub(super) fn proofs_of(
+    opener: &Opener,
+    databases: &[DatabaseConfig],
+) -> Result<Vec<Result<Proved, Failure>>, Failure> {
+    let now = SystemClock.now();
+    let late = |database: &DatabaseConfig| {
+        let cause = format!("no answer within {} s", PATIENCE.as_secs());
+        Failure::new(Kind::Unavailable, "vault.timeout", database.vault.to_string(), cause, "see to the vault")
+    };
+    let ask = async |database: &DatabaseConfig| {
+        let proved = tokio::time::timeout(PATIENCE, opener.known_proofs(database, now)).await;
+        proved.unwrap_or_else(|_| Err(late(database)))
+    };
+    runtime::run(async { Ok(stream::iter(databases).map(ask).buffered(AT_ONCE).collect().await) })
+}
+
 /// A requested database, and its status.
 struct Asked {
     /// Its engine; empty where only a path is known, and no record names the engine.
     engine: &'static str,
     source: PathBuf,
     status: Result<Status, Failure>,
+    /// Why its proofs aren't known, although it has a schedule for them.
+    unproved: Option<Failure>,
 }
 
 impl Asked {
     /// A database that only its path names.
     fn at(source: PathBuf, status: Result<Status, Failure>) -> Self {
-        Self { engine: "", source, status }
+        Self { engine: "", source, status, unproved: None }
     }
 }
 
@@ -84,16 +117,19 @@ fn asked(running: Option<Vec<Status>>, arguments: &StatusArguments, edge: &Edge)
     }
     if let Some(config) = configuration::load(&arguments.socket.config, edge)? {
         let opener = edge.opener(runtime::working())?;
-        let of = |database: DatabaseConfig| {
+        let proved = proofs_of(&opener, &config.databases)?;
+        let of = |(database, proved): (DatabaseConfig, Result<Proved, Failure>)| {
             let (engine, source) = (database.engine.name(), database.source().to_string());
-            let place = opener.place_here(&database).read(SystemClock.now());
+            let (proof, proof_due) = proved.as_ref().cloned().unwrap_or_default();
+            let place = Local { proof_due, ..opener.place_here(&database).read(SystemClock.now()) };
             let status = runtime::run(opener.recorded(&database));
+            let status = status.map(|status| Status { proof: proof.or(status.proof.clone()), ..status });
             let judged = |status| judged(status, Keeper::Nobody, database.judged(), place, SystemClock.now());
             let status = status.map(judged);
             let named = status.map(|status| Status { name: database.name, ..status });
-            Asked { engine, source: PathBuf::from(source), status: named }
+            Asked { engine, source: PathBuf::from(source), status: named, unproved: proved.err() }
         };
-        return Ok(config.databases.into_iter().map(of).collect());
+        return Ok(config.databases.into_iter().zip(proved).map(of).collect());
     }
     let mut found = Vec::new();
     find(&edge.directory, DEPTH, &mut found);
@@ -137,7 +173,8 @@ fn check(asked: &[Asked]) -> Exit {
     let known = || asked.iter().filter_map(|asked| asked.status.as_ref().ok());
     let fails =
         asked.iter().any(|asked| asked.status.is_err()) || known().any(|status| alarms::is_urgent(&status.alarms));
-    let warns = known().flat_map(|status| &status.alarms).any(|alarm| alarm.silenced_until.is_none());
+    let warns = known().flat_map(|status| &status.alarms).any(|alarm| alarm.silenced_until.is_none())
+        || asked.iter().any(|asked| asked.unproved.is_some());
     Exit::judge(!fails, !warns)
 }
 
@@ -184,9 +221,15 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
         }
         status.alarms.iter().for_each(|alarm| text.push_str(&line_of_alarm(status, alarm, now)));
     }
+    for Asked { status, unproved, .. } in &asked {
+        if let (Ok(status), Some(failure)) = (status, unproved) {
+            let Failure { cause, code, next, .. } = failure;
+            text.push_str(&format!("\n{}: its proofs can't be read: {cause} [{code}]\nnext: {next}\n", status.name));
+        }
+    }
     text.push_str(&limits(&asked));
     let failures: Vec<Failure> = asked.iter().filter_map(|asked| asked.status.as_ref().err().cloned()).collect();
-    let told = |Asked { engine, source, status }: Asked| {
+    let told = |Asked { engine, source, status, .. }: Asked| {
         status.unwrap_or_else(|failure| unknown(engine, &source, &failure, now))
     };
     let all: Vec<Status> = asked.into_iter().map(told).collect();
@@ -342,7 +385,7 @@ mod tests {
     #[test]
     fn a_table_then_what_is_wrong() {
         let missing = Failure::new(Kind::NotFound, "state.none", "/x", "no record", "protect it");
-        let lost = Asked { engine: "lmdb", source: "/x".into(), status: Err(missing.clone()) };
+        let lost = Asked { engine: "lmdb", ..Asked::at("/x".into(), Err(missing.clone())) };
         let asked = vec![Asked::at("/data/app.db".into(), Ok(status())), lost];
         let output = render(asked, Moment::from_millis(61_000));
         assert_eq!(output.exit, Exit::Partly);
@@ -375,6 +418,20 @@ mod tests {
             output.text
         );
         assert_eq!(output.json[0]["proof"]["restore_ms"], 41_000);
+    }
+
+    #[test]
+    fn proofs_that_are_not_known_are_told_and_count() {
+        let away = Failure::new(Kind::Unavailable, "vault.timeout", "s3://b", "no answer within 10 s", "see to it");
+        let known = || Asked::at("/x".into(), Ok(Status { error: None, ..status() }));
+        for (unproved, expected) in [(None, Exit::Done), (Some(away), Exit::Partly)] {
+            let is_told = unproved.is_some();
+            let asked = vec![Asked { unproved, ..known() }];
+            assert_eq!(check(&asked), expected);
+            let output = render(asked, Moment::from_millis(61_000));
+            let told = "\napp: its proofs can't be read: no answer within 10 s [vault.timeout]\nnext: see to it\n";
+            assert_eq!(output.text.contains(told), is_told, "{}", output.text);
+        }
     }
 
     #[test]

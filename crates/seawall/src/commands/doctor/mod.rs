@@ -18,7 +18,7 @@ mod vaults;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use seawall_agent::alarms::{Keeper, judged};
+use seawall_agent::alarms::{Keeper, Local, judged};
 use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
 use seawall_core::{Clock as _, Failure, Kind, Moment, Phase, Status, SystemClock};
 use seawall_host::folder_of;
@@ -51,7 +51,7 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
     let databases = running.as_ref().map_or(config.databases.len(), |running| running.statuses.len());
     let now = SystemClock.now();
     let Recorded { statuses: recorded, unrecorded, held } = match &running {
-        Err(failure) if is_absent(failure) => recorded(config, edge, now)?,
+        Err(failure) if is_absent(failure) => recorded(config, edge, now, !arguments.no_vaults)?,
         _ => Recorded::default(),
     };
     findings.extend(protection::of_process(config, running.as_ref().map_err(Clone::clone), held));
@@ -88,18 +88,23 @@ struct Recorded {
 
 /// The records of databases that are files, and which of these databases a process protects. Without such a process only `held` is
 /// told: then one finding says it for all of them.
-fn recorded(config: &Config, edge: &Edge, now: Moment) -> Result<Recorded, Failure> {
+fn recorded(config: &Config, edge: &Edge, now: Moment, asks_vaults: bool) -> Result<Recorded, Failure> {
     let opener = edge.opener(1)?;
     let is_file =
         |database: &&DatabaseConfig| !matches!(database.engine, EngineConfig::Server(_) | EngineConfig::Cluster(_));
     let mut told = Recorded::default();
-    for database in config.databases.iter().filter(is_file) {
+    let files: Vec<DatabaseConfig> = config.databases.iter().filter(is_file).cloned().collect();
+    let proved = if asks_vaults { super::status::proofs_of(&opener, &files)? } else { Vec::new() };
+    // Why records can't be read, the checks of the vaults tell.
+    let mut proved = proved.into_iter().map(Result::unwrap_or_default);
+    for database in &files {
         told.held.files += 1;
+        let (proof, proof_due) = proved.next().unwrap_or_default();
         match runtime::run(opener.recorded(database)) {
             Ok(status) => {
-                let status = Status { name: database.name.clone(), ..status };
+                let status = Status { name: database.name.clone(), proof, ..status };
                 told.held.held += usize::from(status.phase != Phase::Stopped);
-                let place = opener.place_here(database).read(SystemClock.now());
+                let place = Local { proof_due, ..opener.place_here(database).read(SystemClock.now()) };
                 told.statuses.push(judged(status, Keeper::Nobody, database.judged(), place, now));
             }
             Err(failure) if runtime::is_interrupted(&failure) => return Err(failure),
