@@ -191,6 +191,12 @@ fn after_a_hole_a_base_is_made_at_once() {
     let timeline = site.seawall(&["timeline", "shop", "--json"]).ok().json();
     assert_eq!(timeline["holes"].as_array().map(Vec::len), Some(1), "{timeline}");
     assert_eq!(site.bases(), 2);
+    let doctor = site.seawall(&["doctor", "--json"]).json();
+    let told = doctor.as_array().expect("findings").iter().find(|finding| finding["check"] == "timeline");
+    let told = told.unwrap_or_else(|| panic!("no finding of the timeline: {doctor}"));
+    let reason = timeline["holes"][0]["reason"].as_str().expect("a reason");
+    assert_eq!((told["object"].as_str(), told["verdict"].as_str()), (Some("shop"), Some("warning")), "{told}");
+    assert!(told["meaning"].as_str().is_some_and(|meaning| meaning.contains(reason)), "{told}");
     process.stop().ok();
     assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
 }

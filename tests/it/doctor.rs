@@ -242,6 +242,28 @@ fn a_folder_that_is_missing_is_not_made() {
     assert_eq!(verdicts(&findings(&stand, "vault", &[])), ["fine"]);
 }
 
+/// An object is missing, and nothing behind it can be restored.
+#[test]
+fn objects_that_no_restore_can_use_are_orphans() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    for _ in 0..4 {
+        app.commit(2);
+        protect(&stand, "").stop().ok();
+    }
+    stand.place.remove_merged();
+    assert_eq!(verdicts(&findings(&stand, "orphans", &[])), [""; 0]);
+    let (_, newest) = stand.place.unbroken();
+    let missing = stand.place.object(0, newest - 1, newest - 1);
+    let bytes = std::fs::read(&missing).unwrap();
+    std::fs::remove_file(&missing).unwrap();
+    let told = findings(&stand, "orphans", &[]);
+    assert_eq!(verdicts(&told), ["warning"], "{told:?}");
+    assert!(told[0]["object"].as_str().unwrap().ends_with(&seawall_tests::file_name(newest, newest)), "{told:?}");
+    std::fs::write(&missing, bytes).unwrap();
+    assert_eq!(verdicts(&findings(&stand, "orphans", &[])), [""; 0]);
+}
+
 /// The application wrote while nothing protected it, and cut its WAL: what was committed in between is unknown.
 #[test]
 fn a_new_hole_is_told() {

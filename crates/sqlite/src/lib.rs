@@ -69,6 +69,7 @@ pub use layout::{is_record, renames};
 pub use listing::{LtxObject, ltx_objects};
 pub use lock::is_held as is_protected;
 pub use options::{LevelPolicy, Options, Retention, Upkeep, World};
+pub use prove::unusable;
 pub use seawall_host::Watcher;
 pub use state::{default_state_dir, read_state, was_protected};
 pub use strangers::judge;

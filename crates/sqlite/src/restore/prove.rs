@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::stream::StreamExt;
-use seawall_core::{Failure, Finding, Moment, Point, Progress, StrongVerification, Verification};
+use seawall_core::{Failure, Finding, Moment, PlannedObject, Point, Progress, StrongVerification, Verification};
 use seawall_ltx::{Summary, Txid};
 use seawall_vault::{Digest, Vault};
 
@@ -202,6 +202,16 @@ fn gaps(vault: &Vault, files: &[Stored]) -> Vec<Finding> {
         cause: "it can't be used: objects before it are missing".to_owned(),
     };
     unreachable(files).into_iter().map(finding).collect()
+}
+
+/// The objects of a vault that no restore can use, because objects before them are missing.
+///
+/// # Errors
+/// When the vault can't be listed.
+pub async fn unusable(vault: &Vault) -> Result<Vec<PlannedObject>, Failure> {
+    let files = list(vault).await.map_err(|error| error.failure())?;
+    let object = |file: Stored| PlannedObject { key: file.key(Layout::of(vault)).to_string(), bytes: file.size };
+    Ok(unreachable(&files).into_iter().map(object).collect())
 }
 
 /// Objects after a gap that no point needs and nothing replaces.

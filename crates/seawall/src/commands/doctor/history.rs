@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use seawall_agent::Opener;
 use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
+use seawall_agent::{Opener, unusable};
 use seawall_archive::{Catalog, RetentionPolicy, Schedule, Unlinked, unlinked};
-use seawall_core::{Failure, Hole, Moment, Timeline};
+use seawall_core::{Failure, Hole, Moment, PlannedObject, Timeline};
 
 use super::finding::Finding;
 use super::places::{Away, each, place};
@@ -68,6 +68,9 @@ async fn of_one(database: &DatabaseConfig, opener: &Opener, now: Moment) -> Resu
         found.extend(unlinked(&vault).await?.iter().filter_map(|set| of_unlinked(name, set, now)));
     } else {
         found.extend(of_holes(name, &timeline.holes, now));
+    }
+    if let EngineConfig::Sqlite(_) = &database.engine {
+        found.extend(of_unusable(name, &unusable(&vault).await?));
     }
     if found.is_empty() {
         found.push(of_whole(name, server.is_some(), &timeline));
@@ -160,6 +163,18 @@ fn some(name: &str, all: usize, what: &str, mut shown: Vec<Finding>) -> Vec<Find
             &format!("; earlier than that: {} (seawall timeline '{name}')", table::count(all - SHOWN, what));
     }
     shown
+}
+
+/// Objects of a SQLite database that no restore can use.
+fn of_unusable(name: &str, objects: &[PlannedObject]) -> Option<Finding> {
+    let first = objects.first()?;
+    let bytes = table::bytes(objects.iter().map(|object| object.bytes).sum());
+    let count = table::count(objects.len(), "object");
+    let meaning = format!("no restore can use {count} ({bytes}), because objects before them are missing");
+    let next = format!(
+        "look for the missing objects in copies of the vault, and put them back; the objects are named by: seawall verify '{name}'"
+    );
+    Some(Finding::warning("orphans", format!("{name}: {}", first.key), meaning, next))
 }
 
 /// A set that no link names, if that isn't the backup that is being made.
@@ -278,6 +293,15 @@ mod tests {
                 usize::from(holes.len() > SHOWN)
             );
         }
+    }
+
+    #[test]
+    fn objects_that_no_restore_can_use_are_told_together() {
+        assert_eq!(of_unusable("app", &[]), None);
+        let objects = [5, 6].map(|number| PlannedObject { key: format!("ltx/0/{number}.ltx"), bytes: 512 });
+        let found = of_unusable("app", &objects).expect("a finding");
+        assert_eq!((found.check, found.verdict, &*found.object), ("orphans", Warning, "app: ltx/0/5.ltx"));
+        assert!(found.meaning.contains("2 objects (1.0 KiB)"), "{found:?}");
     }
 
     #[test]
