@@ -283,6 +283,7 @@ impl From<Error> for Failure {
                 "there is no such object".to_owned(),
                 "check the name; `seawall timeline` lists what there is".to_owned(),
             ),
+            // Not `NotFound`: a place that isn't there proves nothing of what it should hold.
             Error::Missing { cause, .. } => {
                 (Kind::Refused, "vault.missing", cause, "create the bucket, or check its name and region".to_owned())
             }
@@ -292,7 +293,6 @@ impl From<Error> for Failure {
                 format!("the folder can't be made: {cause}"),
                 "name a place that leads through folders only, and in which a folder can be made".to_owned(),
             ),
-            // Not `NotFound`: a place that isn't there proves nothing of what it should hold.
             Error::Vanished { cause, .. } => (
                 Kind::Unavailable,
                 "vault.vanished",
