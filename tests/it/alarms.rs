@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use seawall_core::{Clock as _, SystemClock};
-use seawall_tests::{Process, Random, Stand, wait};
+use seawall_tests::{Place, Process, Random, Stand, wait};
 use serde_json::Value;
 
 /// A configuration for the stand's database, with a control socket and what else it says.
@@ -218,4 +218,39 @@ fn a_hole_that_a_restore_made_says_so() {
     let timeline = stand.seawall(&["timeline", "app", "--json"]).ok().json();
     let holes = timeline["holes"].as_array().unwrap();
     assert_eq!((holes.len(), holes[1]["restored"].is_null()), (2, true), "{timeline}");
+}
+
+/// A restore explains the base that follows it, whatever that base is for, and no hole of a later day.
+#[test]
+fn a_hole_long_after_a_restore_is_not_the_restores() {
+    let mut stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(3);
+    configure(&stand, "");
+    protecting(&stand).stop().ok();
+    drop(app);
+    stand.seawall(&["restore", "app", "--force"]).ok();
+    let (note, aside) = (stand.state().join("restored.json"), stand.path("aside.json"));
+    std::fs::copy(&note, &aside).unwrap();
+    // The vault is a new one, so that there is no hole.
+    stand.place = Place::Folder(stand.path("another"));
+    configure(&stand, "");
+    let mut app = stand.app();
+    app.commit(1);
+    protecting(&stand).stop().ok();
+    assert!(!note.exists(), "the first base ends it");
+    // A process that was killed between its base and the note leaves it to the next one.
+    std::fs::copy(&aside, &note).unwrap();
+    protecting(&stand).stop().ok();
+    assert!(!note.exists(), "to go on without a base ends it");
+    let timeline = stand.seawall(&["timeline", "app", "--json"]).ok().json();
+    assert_eq!(timeline["holes"].as_array().map(Vec::len), Some(0), "{timeline}");
+
+    app.commit(3);
+    app.sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    app.commit(3);
+    protecting(&stand).stop().ok();
+    let timeline = stand.seawall(&["timeline", "app", "--json"]).ok().json();
+    let holes = timeline["holes"].as_array().unwrap();
+    assert_eq!((holes.len(), holes[0]["restored"].is_null()), (1, true), "{timeline}");
 }

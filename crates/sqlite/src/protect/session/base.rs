@@ -34,6 +34,7 @@ impl Session<'_> {
         let writing = begin(database.gauge(), copy.pages.bytes());
         let shipped = ship::ship_told(vault, &key, copy.clone(), jobs, database.gauge()).await?;
         drop(writing);
+        self.forget_restore().await?;
         self.made(Level::BASE, Txid(1), &base.after, shipped);
         database.activity().bases.done(copy.pages.bytes(), began.elapsed());
         let seed = base.seed(next_txid(Some(Txid(1)))?);
@@ -80,6 +81,7 @@ impl Session<'_> {
         let capture = Arc::new(base.shipment(txid));
         let writing = begin(database.gauge(), 2 * capture.pages.bytes());
         let shipped = ship::ship_told(vault, &self.log_key(txid), capture.clone(), jobs, database.gauge()).await?;
+        self.forget_restore().await?;
         self.made(Level::LOG, txid, &base.after, shipped);
         let copy = file_key(Layout::of(vault), Level::BASE, Txid(1), txid);
         let twin = Arc::new(base.shipment(Txid(1)));
@@ -88,22 +90,23 @@ impl Session<'_> {
         self.made(Level::BASE, Txid(1), &base.after, shipped);
         database.activity().bases.done(capture.pages.bytes(), began.elapsed());
         self.end_base().await?;
-        self.arrive(base.after).await?;
-        if restored {
-            let (_, state_dir) = database.place()?;
-            blocking(move || {
-                restored::forget(&state_dir);
-                Ok(())
-            })
-            .await?;
-        }
-        Ok(())
+        self.arrive(base.after).await
     }
 
     /// Whether a restore made the file that is at the database's path.
     async fn is_restored(&self) -> Result<bool, Error> {
         let (path, state_dir) = self.database.place()?;
         blocking(move || Ok(restored::is(&state_dir, &path))).await
+    }
+
+    /// Forgets a restore once the vault holds a state that came after it, whatever led to that base: the next hole has another reason.
+    pub(super) async fn forget_restore(&self) -> Result<(), Error> {
+        let (_, state_dir) = self.database.place()?;
+        blocking(move || {
+            restored::forget(&state_dir);
+            Ok(())
+        })
+        .await
     }
 
     async fn end_base(&self) -> Result<(), Error> {

@@ -134,7 +134,7 @@ impl Session<'_> {
         let own = self.stamp.lineage;
         self.stamp.lineage = lineage.unwrap_or(own);
         if self.ship_listed(position).await? {
-            return Ok(());
+            return self.forget_restore().await;
         }
         self.stamp.lineage = own;
         let author = self.author();
@@ -149,6 +149,8 @@ impl Session<'_> {
             Look::Clean(_) | Look::New(_) | Look::Unfinished => {
                 // The next drain makes the object again, with the lineage of this history.
                 self.stamp.lineage = lineage.unwrap_or(self.stamp.lineage);
+                // A process that was killed right after its base didn't come to it.
+                self.forget_restore().await?;
                 self.arrive(position).await
             }
             Look::Unproved => self.take_base(position.txid, both(&position), Break::WalRewound, position.tag).await,
