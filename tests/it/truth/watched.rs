@@ -184,7 +184,8 @@ fn a_disk_that_is_not_mounted_at_the_start_is_told_and_nothing_is_written_undern
         assert!(of_disk(&disk, &copy));
         drop(mounted);
 
-        // Neither a process nor a command takes what is there for a new vault.
+        // Neither a process nor a command takes what is there for a vault, even where a file says that nothing is mounted.
+        fs::write(disk.join(".not-mounted"), "").unwrap();
         let mut seawall = replicate(&stand, "");
         until_told(&stand, "vault.vanished");
         let committed = app.commit(10);
@@ -193,7 +194,8 @@ fn a_disk_that_is_not_mounted_at_the_start_is_told_and_nothing_is_written_undern
         assert!(told.stderr.contains("isn't mounted") && told.stderr.contains("vault-place.json"), "{told}");
         let doctor = stand.seawall(&["doctor"]).exits(2);
         assert!(doctor.stdout.contains("vault.vanished"), "{doctor}");
-        assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "something was written underneath");
+        let underneath: Vec<_> = fs::read_dir(&disk).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(underneath, [".not-mounted"], "something was written underneath");
 
         // It is mounted, and everything goes on by itself.
         let mounted = Disk::mount(&disk).unwrap();
@@ -205,6 +207,7 @@ fn a_disk_that_is_not_mounted_at_the_start_is_told_and_nothing_is_written_undern
         drop(mounted);
 
         // The owner begins anew on the system's own disk, as the message says.
+        fs::remove_file(disk.join(".not-mounted")).unwrap();
         fs::remove_file(stand.state().join("vault-place.json")).unwrap();
         let mut seawall = replicate(&stand, "");
         stand.until_protected(&mut seawall);

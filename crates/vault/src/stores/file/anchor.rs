@@ -290,12 +290,6 @@ pub(super) fn has_own_device(folder: &Path) -> bool {
     device(folder).is_some_and(|inside| outside.is_some_and(|outside| inside != outside))
 }
 
-/// Whether a file system is mounted at a folder.
-pub(super) fn is_mount_point(folder: &Path) -> bool {
-    let outside = above(folder).next().and_then(|outside| held_by(&outside));
-    held_by(folder).is_some_and(|inside| outside.is_some_and(|outside| inside != outside))
-}
-
 /// What holds a folder: its mount, or its device where the system doesn't tell mounts.
 fn held_by(folder: &Path) -> Option<(bool, u64)> {
     let device = folder.metadata().ok()?.dev();

@@ -3,7 +3,8 @@
 //! A process that starts can't tell by the folder alone whether the vault is new, or on a disk that isn't mounted. So the first
 //! write leaves a note in the state directory: the folder, and the mount that held it. A start compares the note with what is there
 //! now, and makes no folder in the place of one that is missing. [`judge`] decides; the rest reads and writes the note. Without a
-//! note that can be read, the folder counts as new.
+//! note that can be read, the folder counts as new. Only the owner ends a note of a disk, by deleting it: what lies under the disk
+//! may be an older vault, or a file that says that nothing is mounted.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -15,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::anchor::{Standing, has_own_device, is_mount_point, mount_point};
+use super::anchor::{Standing, has_own_device, mount_point};
 
 /// The version of the file; see `docs/formats.md`.
 const FORMAT: u32 = 1;
@@ -45,7 +46,7 @@ struct Note {
     /// Where the file system of the folder was mounted; `None` for the system's own.
     mount: Option<PathBuf>,
     /// Whether that was another device than the one around it. A unit of systemd mounts each folder that it may write to, also one
-    /// under a disk that isn't mounted.
+    /// of the system's disk, and one under a disk that isn't mounted. Such a mount says nothing.
     own_device: bool,
 }
 
@@ -55,31 +56,19 @@ impl Note {
         Self { own_device: mount.as_deref().is_some_and(has_own_device), folder, mount }
     }
 
-    /// Whether a file system is mounted where one was.
-    fn is_mounted(&self) -> bool {
-        let is_there = |mount: &Path| is_mount_point(mount) && (!self.own_device || has_own_device(mount));
-        self.mount.as_deref().is_some_and(is_there)
+    /// Whether the folder was on a disk of its own that isn't mounted there now.
+    fn is_unmounted(&self) -> bool {
+        self.own_device && self.mount.as_deref().is_some_and(|mount| !has_own_device(mount))
     }
 }
 
-/// What is at the folder's path when a process starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
-    exists: bool,
-    is_empty: bool,
-    /// Whether a file system is mounted where the note has one.
-    is_mounted: bool,
-}
-
 /// What became of a folder since an earlier process wrote to it; `None` if the path leads to the vault, or to a vault that is to be
-/// made. A folder that holds anything is looked at as it is, wherever it is now: the owner may have moved it.
-fn judge(mount: Option<&Path>, seen: Seen) -> Option<Standing> {
-    let is_unmounted = mount.is_some() && !seen.is_mounted;
-    match seen {
-        Seen { exists: false, .. } if is_unmounted => Some(Standing::Unmounted),
-        Seen { exists: false, .. } => Some(Standing::Gone),
-        Seen { is_empty: true, .. } if is_unmounted => Some(Standing::Unmounted),
-        Seen { .. } => None,
+/// made. `is_unmounted`: its disk isn't mounted. Then what the folder holds proves nothing.
+fn judge(exists: bool, is_unmounted: bool) -> Option<Standing> {
+    match (exists, is_unmounted) {
+        (_, true) => Some(Standing::Unmounted),
+        (false, false) => Some(Standing::Gone),
+        (true, false) => None,
     }
 }
 
@@ -96,24 +85,19 @@ impl Memory {
     /// What became of a folder that an earlier process wrote to. Blocks.
     pub(super) fn standing(&self, root: &Path) -> Option<Standing> {
         let note = self.note_of(root)?;
-        let listing = root.read_dir();
-        let exists = !listing.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        let seen = Seen {
-            exists,
-            is_empty: listing.is_ok_and(|mut names| names.next().is_none()),
-            is_mounted: note.is_mounted(),
-        };
-        judge(note.mount.as_deref(), seen)
+        let exists = !matches!(root.try_exists(), Ok(false));
+        judge(exists, note.is_unmounted())
     }
 
     /// Notes that a folder, which is there, is written to, unless this machine has no folder for the note. Says whether it is noted.
-    /// Blocks.
+    /// The note of a disk that isn't mounted stays. Blocks.
     pub(super) fn note(&self, root: &Path) -> bool {
         let Ok(folder) = std::path::absolute(root) else { return false };
         let note = Note::of(folder);
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let mut notes = self.read().unwrap_or_default();
-        if notes.folders.contains(&note) {
+        let known = notes.folders.iter().find(|known| known.folder == note.folder);
+        if known.is_some_and(|known| *known == note || known.is_unmounted()) {
             return true;
         }
         notes.folders.retain(|known| known.folder != note.folder);
@@ -165,22 +149,15 @@ mod tests {
 
     #[test]
     fn what_became_of_a_folder_since_an_earlier_process() {
-        let seen = |exists, is_empty, is_mounted| Seen { exists, is_empty, is_mounted };
-        let disk = Some(Path::new("/backup"));
-        for (mount, seen, expected) in [
-            (None, seen(true, false, false), None),
-            // Emptied: what was lost is told, and protection begins anew.
-            (None, seen(true, true, false), None),
-            (None, seen(false, false, false), Some(Standing::Gone)),
-            (disk, seen(true, false, true), None),
-            (disk, seen(true, true, true), None),
-            (disk, seen(false, false, true), Some(Standing::Gone)),
-            (disk, seen(false, false, false), Some(Standing::Unmounted)),
-            (disk, seen(true, true, false), Some(Standing::Unmounted)),
-            // The owner moved the vault to another disk.
-            (disk, seen(true, false, false), None),
+        for (exists, is_unmounted, expected) in [
+            // It may have been emptied: what was lost is told, and protection begins anew.
+            (true, false, None),
+            (false, false, Some(Standing::Gone)),
+            (false, true, Some(Standing::Unmounted)),
+            // Empty, with a file that says so, or with an older vault.
+            (true, true, Some(Standing::Unmounted)),
         ] {
-            assert_eq!(judge(mount, seen), expected, "{mount:?} {seen:?}");
+            assert_eq!(judge(exists, is_unmounted), expected, "{exists} {is_unmounted}");
         }
     }
 
@@ -203,13 +180,22 @@ mod tests {
         assert_eq!(memory.standing(&one), None);
         fs::remove_dir(&one).expect("removed");
         assert_eq!(memory.standing(&one), Some(Standing::Gone));
-        // A disk that was mounted at the other folder.
-        let mount = Some(other.clone());
-        let folders = vec![Note { folder: other.clone(), mount, own_device: true }];
-        memory.write(&Notes { format: FORMAT, folders }).expect("written");
+        // A disk that was mounted at the other folder: whatever is there now isn't the vault.
+        let on_disk = |own_device| {
+            let disk = Note { folder: other.clone(), mount: Some(other.clone()), own_device };
+            memory.write(&Notes { format: FORMAT, folders: vec![disk] }).expect("written");
+        };
+        on_disk(true);
         assert_eq!(memory.standing(&other), Some(Standing::Unmounted));
-        fs::write(other.join("moved"), "").expect("written");
+        for leftover in [".not-mounted", "ltx"] {
+            fs::write(other.join(leftover), "").expect("written");
+            assert_eq!(memory.standing(&other), Some(Standing::Unmounted), "{leftover}");
+        }
+        assert!(memory.note(&other) && memory.note_of(&other).expect("noted").own_device, "the note stays");
+        // A folder of the system's disk, which a unit of systemd mounted for itself.
+        on_disk(false);
         assert_eq!(memory.standing(&other), None);
+        assert!(memory.note(&other) && memory.note_of(&other) == Some(Note::of(other.clone())));
         for damage in ["", "{", r#"{"format":2,"folders":[]}"#, r#"{"format":1,"folders":[{"folder":5}]}"#] {
             fs::write(&file, damage).expect("written");
             assert_eq!((memory.note_of(&one), memory.standing(&one)), (None, None), "{damage}");
