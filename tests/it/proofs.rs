@@ -197,6 +197,13 @@ fn a_database_is_proved_by_itself_and_a_proof_that_fails_is_an_alarm() {
     let late = stand.seawall(&["status", "--json"]).ok().json()[0]["alarms"].to_string();
     assert!(late.contains("alarm.proof-age") && late.contains("2026-01-01"), "{late}");
     fs::write(&unproved, since).unwrap();
+    // A schedule that is taken out, and comes back in a year, begins to count anew.
+    configure("false");
+    let mut process = begin();
+    stand.until_protected(&mut process);
+    process.stop().ok();
+    assert!(!unproved.exists());
+    configure(&yearly);
 
     // A database that was never proved is due at once.
     let mut process = begin();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seawall_archive::server::Limits;
 use seawall_archive::{RetentionPolicy, Scheduled, World};
-use seawall_core::{Engine, Failure, Journal, Kind, Status, SystemClock};
+use seawall_core::{Clock as _, Engine, Failure, Journal, Kind, Status, SystemClock};
 use seawall_postgres::physical::continuous::Continuous;
 use seawall_postgres::physical::kept;
 use seawall_postgres::physical::prove::ClusterProver;
@@ -409,6 +409,10 @@ impl Opener {
             let cause = "an instance that receives reads the snapshots of the others, which only the owner's key opens";
             let next = "name an identity under `encryption`; if this instance is only to send, write send-only: true under `lmdb`";
             return Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next));
+        }
+        if self.protects && database.prove.is_none() {
+            // A schedule that comes back begins to count anew.
+            self.place_here(database).note_proved(true, SystemClock.now());
         }
         let access = self.access_of(database)?;
         let policy = self.policy_of(database, access);

@@ -54,7 +54,8 @@ impl Place {
     pub fn note_proved(&self, is_proved: bool, now: Moment) -> Moment {
         match (self.beside("unproved.json"), is_proved) {
             (Some(file), true) => unproved::end(&file),
-            (Some(file), false) => return unproved::begin(&file, now),
+            // The folder of what isn't a file is Seawall's alone.
+            (Some(file), false) => return unproved::begin(&file, self.state.is_none(), now),
             (None, _) => {}
         }
         now

@@ -66,13 +66,21 @@ pub(super) fn write(file: &Path, until: Option<Moment>) -> Result<(), Failure> {
         };
     };
     let bytes = serde_json::to_vec(&Silence { format: FORMAT, until }).map_err(io::Error::from);
-    bytes.and_then(|bytes| replace(file, &bytes)).map_err(|error| failed(file, &error))
+    let written = bytes.and_then(|bytes| {
+        make_folder(file)?;
+        replace(file, &bytes)
+    });
+    written.map_err(|error| failed(file, &error))
 }
 
-/// Replaces a small file as a whole, and makes its folder.
+/// Makes the folder of a file.
+pub(super) fn make_folder(file: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(file.parent().unwrap_or(Path::new("/")))
+}
+
+/// Replaces a small file as a whole, in a folder that is there.
 pub(super) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("/"));
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let owner = std::fs::metadata(folder)?;
     let partial = file.with_extension("tmp");
     // Another user may own the folder. A link that this user planted must neither be written through nor given away, so

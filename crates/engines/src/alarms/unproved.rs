@@ -10,7 +10,7 @@ use std::path::Path;
 use seawall_core::Moment;
 use serde::{Deserialize, Serialize};
 
-use super::silence::replace;
+use super::silence::{make_folder, replace};
 
 /// The version of the file; see docs/formats.md.
 const FORMAT: u32 = 1;
@@ -35,13 +35,15 @@ pub(super) fn read(file: &Path, now: Moment) -> Option<Moment> {
     (unproved.format == FORMAT && unproved.since <= now).then_some(unproved.since)
 }
 
-/// The moment that a file holds, or else `now`, which is noted. Blocks.
-pub(super) fn begin(file: &Path, now: Moment) -> Moment {
+/// The moment that a file holds, or else `now`, which is noted. The folder is made only where it is Seawall's alone (`own_folder`): that
+/// of a database that is away isn't. Blocks.
+pub(super) fn begin(file: &Path, own_folder: bool, now: Moment) -> Moment {
     if let Some(since) = read(file, now) {
         return since;
     }
     let bytes = serde_json::to_vec(&Unproved { format: FORMAT, since: now }).unwrap_or_default();
-    if let Err(error) = replace(file, &bytes) {
+    let made = if own_folder { make_folder(file) } else { Ok(()) };
+    if let Err(error) = made.and_then(|()| replace(file, &bytes)) {
         tracing::debug!(file = %file.display(), %error, "since when there is no proof can't be noted");
     }
     now
@@ -59,12 +61,17 @@ mod tests {
     #[test]
     fn it_outlives_a_process_and_ends_with_a_proof() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("state/unproved.json");
+        let state = folder.path().join("data/state");
+        let file = state.join("unproved.json");
         let at = |seconds: i64| Moment::from_millis(seconds * 1000);
         assert_eq!(read(&file, at(5)), None);
-        assert_eq!((begin(&file, at(5)), begin(&file, at(9)), read(&file, at(9))), (at(5), at(5), Some(at(5))));
+        assert_eq!((begin(&file, false, at(5)), read(&file, at(9))), (at(5), None));
+        assert!(!folder.path().join("data").exists(), "a database that is away leaves no folders");
+        assert_eq!((begin(&file, true, at(5)), read(&file, at(9))), (at(5), Some(at(5))));
+        let begin = |now| begin(&file, false, now);
+        assert_eq!(begin(at(9)), at(5));
         // The clock was set back.
-        assert_eq!((read(&file, at(4)), begin(&file, at(4)), begin(&file, at(9))), (None, at(4), at(4)));
+        assert_eq!((read(&file, at(4)), begin(at(4)), begin(at(9))), (None, at(4), at(4)));
         end(&file);
         assert_eq!(read(&file, at(9)), None);
         for damage in ["", "{", r#"{"format":2,"since":"1970-01-01T00:00:00Z"}"#] {
