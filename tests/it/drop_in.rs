@@ -64,6 +64,9 @@ fn litestream_and_the_link_say_the_same() {
     let (stand, config) = replica_of_litestream();
     let (db, url) = (stand.db().to_str().unwrap().to_owned(), format!("file://{}", stand.place.url()));
     let (db, url, config) = (db.as_str(), url.as_str(), config.as_str());
+    std::fs::create_dir(stand.path("empty")).unwrap();
+    let empty = format!("file://{}", stand.path("empty").display());
+    let empty = empty.as_str();
     for line in [
         &["databases", "-config", config][..],
         &["databases", "-json", "--config", config],
@@ -77,7 +80,7 @@ fn litestream_and_the_link_say_the_same() {
         &["restore", "-dry-run", "-o", "dry.db", url],
         &["restore", "-dry-run", "-json", "-config", config, "-o", "dry.db", db],
         &["restore", "-if-db-not-exists", "-config", config, db],
-        &["restore", "-if-replica-exists", "-o", "none.db", "file:///nowhere/at/all"],
+        &["restore", "-if-replica-exists", "-o", "none.db", empty],
         &["restore", "-json", "-force", "-config", config, "-o", "again.db", db],
         &["restore", "-json", "-force", "-txid", "0000000000000002", "-o", "again.db", url],
         &["restore", "-force", "-integrity-check", "full", "-o", "again.db", url],
@@ -86,6 +89,29 @@ fn litestream_and_the_link_say_the_same() {
         same(&stand, line);
     }
     assert!(!stand.path("dry.db").exists() && !stand.path("none.db").exists());
+}
+
+/// Litestream begins a new database where the disk of its replica isn't mounted.
+#[test]
+fn a_folder_that_is_missing_is_no_replica_without_a_backup() {
+    let (stand, config) = replica_of_litestream();
+    let (db, root) = (stand.db(), stand.place.root());
+    let url = format!("file://{}", stand.place.url());
+    std::fs::rename(&root, stand.path("away")).unwrap();
+    let restore = |more: &[&str]| {
+        let line = [&["restore", "-if-replica-exists", "-o", "none.db"], more].concat();
+        run("the link", stand.drop_in_command().args(line))
+    };
+    let by_config = ["-config", &config, db.to_str().unwrap()];
+    for by in [&[url.as_str()][..], &by_config] {
+        let told = restore(by).exits(1);
+        assert!(told.stderr.contains("the folder doesn't exist"), "{told}");
+    }
+    // The owner made it for the first backup.
+    std::fs::create_dir_all(&root).unwrap();
+    restore(&[&url]).ok();
+    restore(&by_config).ok();
+    assert!(!stand.path("none.db").exists());
 }
 
 /// Objects of Litestream don't tell which history they belong to.

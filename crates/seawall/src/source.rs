@@ -61,16 +61,12 @@ impl Source {
         }
     }
 
-    /// Refuses a vault that is a folder and isn't there, to restore from: an empty folder proves that there is no backup, a missing one
-    /// proves nothing. A database of the configuration may not have been backed up yet.
+    /// Refuses a vault that is a folder and isn't there, to restore from. A database of the configuration may not have been backed up
+    /// yet.
     pub(crate) fn there(self) -> Result<Self, Failure> {
         match &self {
-            Self::Vault(VaultUrl::File(folder)) if matches!(folder.try_exists(), Ok(false)) => {
-                let object = folder.display().to_string();
-                let next = "mount its disk, or check the path";
-                Err(Failure::new(Kind::Refused, "vault.missing", object, "the folder doesn't exist", next))
-            }
-            _ => Ok(self),
+            Self::Vault(vault) => is_there(vault).map(|()| self),
+            Self::Database(_) => Ok(self),
         }
     }
 
@@ -192,6 +188,18 @@ fn decide(text: &str, is_vault: bool, config: Option<&Config>, edge: &Edge) -> R
 fn told(choice: &Choice) -> String {
     let away = choice.away.iter().map(|failure| format!("{}: passed over: {}\n", failure.object, failure.cause));
     away.chain([format!("from {}\n", choice.database.vault)]).collect()
+}
+
+/// Refuses a folder that isn't there: an empty folder proves that there is no backup, a missing one proves nothing.
+pub(crate) fn is_there(vault: &VaultUrl) -> Result<(), Failure> {
+    match vault {
+        VaultUrl::File(folder) if matches!(folder.try_exists(), Ok(false)) => {
+            let object = folder.display().to_string();
+            let next = "mount its disk, or check the path; if nothing was backed up yet, make the folder";
+            Err(Failure::new(Kind::Refused, "vault.missing", object, "the folder doesn't exist", next))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -7,16 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_agent::config::SWEEP_INTERVAL;
-use seawall_agent::{LtxObject, Signals, ask};
+use seawall_agent::{LtxObject, Opener, Signals, VaultUrl, ask};
 use seawall_core::{
     Failure, FollowRequest, IntegrityCheck, Moment, NoProgress, RestoreRequest, Restored, Shutdown, When,
 };
+use seawall_vault::FileStore;
 use serde::Serialize;
 
 use super::config::{self, Named};
 use super::flags::{self, Flag, Flags};
 use super::{Answer, Stop, json, ltx};
 use crate::edge::Edge;
+use crate::source::is_there;
 use crate::{runtime, table};
 
 const FLAGS: [Flag; 14] = [
@@ -93,7 +95,9 @@ pub(super) fn run(arguments: &[String], edge: &Edge) -> Answer {
         check_output(&output, &shown, asked.flags.is_set("force"))?;
     }
     match carry_out(&asked, &named, &output, &shown, edge) {
-        Err(failure) if is_nothing(&failure) && asked.flags.is_set("if-replica-exists") => Ok(String::new()),
+        Err(failure) if is_nothing(&failure) && asked.flags.is_set("if-replica-exists") => {
+            proves_absence(&named, edge).map(|()| String::new()).map_err(Stop::from)
+        }
         Err(failure) => Err(told(&asked.when, failure)),
         Ok(answer) => answer,
     }
@@ -231,6 +235,18 @@ fn check_output(output: &Path, shown: &Path, force: bool) -> Result<(), Stop> {
 /// an application that goes on would begin a new database in the place of one that can be saved.
 fn is_nothing(failure: &Failure) -> bool {
     failure.code == "sqlite.nothing-there"
+}
+
+/// Whether what was found empty is the replica. A folder that is missing, or that isn't where this machine wrote to before, may be on a
+/// disk that isn't mounted. Litestream takes it for a replica without a backup.
+fn proves_absence(named: &Named, edge: &Edge) -> Result<(), Failure> {
+    is_there(named.vault())?;
+    let Named::Database(database) = named else { return Ok(()) };
+    let notes = Opener::new(edge.environment.clone(), 1).place_here(database).vault_notes();
+    match (&database.vault, notes) {
+        (VaultUrl::File(folder), Some(notes)) => Ok(FileStore::check_remembered(folder, &notes)?),
+        _ => Ok(()),
+    }
 }
 
 /// A moment or a TXID that isn't there, in Litestream's words.
