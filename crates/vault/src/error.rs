@@ -297,8 +297,8 @@ impl From<Error> for Failure {
                 Kind::Unavailable,
                 "vault.vanished",
                 format!("{cause}; nothing is written to what is there now"),
-                "mount the disk, or put the folder back: it goes on by itself. If the vault is to begin anew here, make the \
-                 folder, delete the note that the message names, if it names one, and start Seawall again"
+                "mount the disk, or put the folder back: it goes on by itself. If the vault was moved here, or is to begin anew \
+                 here, make the folder, delete the note that the message names, if it names one, and start Seawall again"
                     .to_owned(),
             ),
             Error::Replaced { cause, .. } => (
@@ -362,7 +362,9 @@ impl From<Error> for Failure {
                 Kind::Corrupt,
                 "vault.endless",
                 format!("the listing names more than {most} objects, which no database has here; it may never end"),
-                "see whether this server is the store, and what writes there; give the database a place of its own".to_owned(),
+                "see whether this server is the store, and what writes there; give the database a place of its own. If all of \
+                 them are captures of SQLite, protect into a new prefix with an `l0-retention` that isn't `forever`"
+                    .to_owned(),
             ),
             Error::TooLarge { size, max, .. } => (
                 Kind::Corrupt,
@@ -424,5 +426,7 @@ mod tests {
         let failure = Failure::from(error);
         assert_eq!((failure.kind, failure.code), (Kind::Refused, "vault.missing"));
         assert!(failure.next.contains("create the bucket"), "{}", failure.next);
+        let failure = Failure::from(Error::Endless { object: "s3://b/ltx/0/".into(), most: 5 });
+        assert!(failure.next.contains("l0-retention"), "{}", failure.next);
     }
 }

@@ -19,8 +19,11 @@ use crate::together;
 /// requests for most vaults, and few in a row for large ones.
 const TOGETHER: usize = 4000;
 
-/// Objects of one level that are listed at most, in about 100 MB: those of 30 s each of two years.
-pub(crate) const MOST_OF_LEVEL: usize = 2_000_000;
+/// Objects of one level that are listed at most, in about 500 MB: a capture a second of 115 days, of which none is deleted.
+pub(crate) const MOST_OF_LEVEL: usize = 10_000_000;
+
+/// From here on a warning says what ends it, while the vault can still be listed: 11 days of such captures.
+const MANY_OF_LEVEL: usize = 1_000_000;
 
 /// All LTX files of a vault, level by level, each in the order of its names.
 ///
@@ -64,7 +67,21 @@ pub(crate) async fn list_level(vault: &Vault, level: Level, after: Option<&Objec
     let files = vault
         .entries_up_to(&prefix, after, MOST_OF_LEVEL)
         .try_filter_map(|entry| std::future::ready(Ok(dated(layout, &entry))));
-    Ok(files.try_collect().await?)
+    let files: Vec<Dated> = files.try_collect().await?;
+    if let Some(warning) = warning(files.len()) {
+        tracing::warn!(vault = vault.url(), level = level.number(), objects = files.len(), "{warning}");
+    }
+    Ok(files)
+}
+
+/// What is to be said of a level with so many objects, before [`MOST_OF_LEVEL`] ends each start.
+fn warning(objects: usize) -> Option<String> {
+    (objects >= MANY_OF_LEVEL).then(|| {
+        format!(
+            "this level grows towards the {MOST_OF_LEVEL} objects that a listing may name; set an `l0-retention` that \
+             isn't `forever`, or a longer `sync-interval`"
+        )
+    })
 }
 
 fn dated(layout: Layout, entry: &Entry) -> Option<Dated> {
@@ -264,6 +281,14 @@ mod tests {
             put(ObjectKey::new(other).expect("a key")).await;
         }
         vault
+    }
+
+    #[test]
+    fn a_level_is_warned_of_long_before_it_ends_each_start() {
+        assert_eq!((warning(0), warning(MANY_OF_LEVEL - 1)), (None, None));
+        assert!(warning(MANY_OF_LEVEL).is_some_and(|told| told.contains("l0-retention")));
+        // A capture a second that is never deleted.
+        assert!((MOST_OF_LEVEL - MANY_OF_LEVEL) / 86_400 > 90, "the owner has months to read it");
     }
 
     #[tokio::test]
