@@ -43,7 +43,7 @@ pub use process::{Also, Outcome};
 pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
 pub use seawall_engines::catalog;
 pub use seawall_engines::proofs::{
-    MOST_MOMENTS, ProofOrder, Proofs, Recorded, SCRATCH, TOO_LONG, beyond, first_fault, sets, standing,
+    KnownProofs, MOST_MOMENTS, ProofOrder, Proofs, Recorded, SCRATCH, TOO_LONG, beyond, first_fault, sets, standing,
 };
 pub use seawall_engines::recover::HandedOver;
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use seawall_core::{Description, Failure, Fingerprints, Kind, Level, Moment, Progress, Proof, Prove, TaskKind, When};
 use seawall_vault::Vault;
 use tokio::time::Instant;
@@ -33,49 +34,49 @@ pub struct Made {
     pub recorded: Option<Result<String, Failure>>,
 }
 
+/// What is known of the proofs of a database.
+#[derive(Debug, Clone, Default)]
+pub struct KnownProofs {
+    /// The proof that tells how it stands.
+    pub standing: Option<Proof>,
+    /// When the next conclusive proof is or was due.
+    pub due: Option<Moment>,
+    /// What can't be told, each one sentence without a full stop.
+    pub doubts: Vec<String>,
+}
+
 impl Opener {
     /// The newest records of a database, from each of its vaults that can be reached.
     ///
     /// # Errors
     /// When none of them can be reached.
     pub async fn proofs(&self, database: &DatabaseConfig) -> Result<Recorded, Failure> {
-        let (mut all, mut reached, mut last) = (Recorded::default(), false, None);
-        for one in database.each() {
-            let look = async { Proofs::of(self.vault_of(&one).await?, &describe(&one)).newest_that_tell(READ).await };
-            match look.await {
-                Ok(Recorded { proofs, doubts }) => {
-                    reached = true;
-                    all.proofs.extend(proofs);
-                    all.doubts.extend(doubts);
-                }
-                // A vault in a folder isn't there before the first object.
-                Err(failure) if failure.kind == Kind::NotFound => reached = true,
-                Err(failure) => last = Some(failure),
-            }
-        }
-        if let (false, Some(failure)) = (reached, last) {
-            return Err(failure);
-        }
-        all.proofs.sort_by_key(|proof| std::cmp::Reverse(proof.at));
-        Ok(all)
+        let vaults = database.each();
+        Recorded::together(join_all(vaults.iter().map(|one| self.proofs_in(one))).await)
     }
 
-    /// What the records say of a database that is proved by a schedule, where no process tells: the proof that tells how it stands, and
-    /// when the next conclusive proof is or was due. Nothing for a database without a schedule.
+    /// The newest records in one vault of a database, which [`DatabaseConfig::each`] gives.
     ///
     /// # Errors
-    /// When none of its vaults can be reached.
-    pub async fn known_proofs(
-        &self,
-        database: &DatabaseConfig,
-        now: Moment,
-    ) -> Result<(Option<Proof>, Option<Moment>), Failure> {
-        let Some(proving) = &database.prove else { return Ok((None, None)) };
-        let proofs = self.proofs(database).await?.proofs;
+    /// When it can't be reached.
+    pub async fn proofs_in(&self, one: &DatabaseConfig) -> Result<Recorded, Failure> {
+        let look = async { Proofs::of(self.vault_of(one).await?, &describe(one)).newest_that_tell(READ).await };
+        match look.await {
+            // A vault in a folder isn't there before the first object.
+            Err(failure) if failure.kind == Kind::NotFound => Ok(Recorded::default()),
+            told => told,
+        }
+    }
+
+    /// What the records say of a database that is proved by a schedule, where no process tells. Nothing for a database without a
+    /// schedule. Blocks.
+    pub fn known_proofs(&self, database: &DatabaseConfig, recorded: Recorded, now: Moment) -> KnownProofs {
+        let Some(proving) = &database.prove else { return KnownProofs::default() };
+        let Recorded { proofs, doubts } = recorded;
         let concluded = proofs.iter().find(|proof| !proof.inconclusive).map(|proof| proof.at);
         let since = concluded.or_else(|| self.place_here(database).unproved(now));
         let due = since.map(|since| successor_due(&proving.schedule(&database.name), concluded, since));
-        Ok((standing(&proofs).cloned(), due))
+        KnownProofs { standing: standing(&proofs).cloned(), due, doubts }
     }
 
     /// Proves a database as its section `prove` says, and records what came of it. `before` is the newest record.

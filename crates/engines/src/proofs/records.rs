@@ -70,6 +70,33 @@ pub struct Recorded {
     pub doubts: Vec<String>,
 }
 
+impl Recorded {
+    /// What several vaults of a database hold, each with what came of looking there.
+    ///
+    /// # Errors
+    /// When none of them can be reached.
+    pub fn together(told: impl IntoIterator<Item = Result<Self, Failure>>) -> Result<Self, Failure> {
+        let (mut all, mut reached, mut last) = (Self::default(), false, None);
+        for told in told {
+            match told {
+                Ok(Self { proofs, doubts }) => {
+                    reached = true;
+                    all.proofs.extend(proofs);
+                    all.doubts.extend(doubts);
+                }
+                Err(failure) => last = Some(failure),
+            }
+        }
+        match last.filter(|_| !reached) {
+            Some(failure) => Err(failure),
+            None => {
+                all.proofs.sort_by_key(|proof| std::cmp::Reverse(proof.at));
+                Ok(all)
+            }
+        }
+    }
+}
+
 /// The names of the folder's records.
 #[derive(Debug, Default)]
 struct Names {
@@ -432,6 +459,18 @@ mod tests {
             assert!(vault.head(key).await.expect("asked").is_some(), "{key}: a stranger's object is left alone");
         }
         assert!(is_record(&strange[0]));
+    }
+
+    #[test]
+    fn the_records_of_several_vaults() {
+        let at = |at| Ok(Recorded { proofs: vec![proof(at)], doubts: vec![format!("of {at}")] });
+        let away = || Err(Failure::new(seawall_core::Kind::Unavailable, "vault.unavailable", "o", "c", "n"));
+        let all = Recorded::together([at(1), away(), at(5), at(3)]).expect("some can be reached");
+        assert_eq!(all.proofs, [proof(5), proof(3), proof(1)]);
+        assert_eq!(all.doubts, ["of 1", "of 5", "of 3"]);
+        let none = Recorded::together([away(), away()]).expect_err("none can");
+        assert_eq!(none.code, "vault.unavailable");
+        assert!(Recorded::together([away(), Ok(Recorded::default())]).is_ok_and(|none| none.proofs.is_empty()));
     }
 
     #[tokio::test]

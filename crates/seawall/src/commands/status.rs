@@ -6,15 +6,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use futures::{StreamExt as _, stream};
 use seawall_agent::alarms::{self, Judged, Keeper, Limits, Local, Place, judged};
 use seawall_agent::config::DatabaseConfig;
-use seawall_agent::{ConfigStatus, Opener, default_state_dir, read_state_dir, read_status};
-use seawall_core::{
-    Alarm, Clock as _, Description, Failure, Kind, LastError, Limit, Moment, Phase, Proof, Status, SystemClock,
-    Underway, VaultStatus,
+use seawall_agent::{
+    ConfigStatus, KnownProofs, Opener, Recorded, VaultUrl, default_state_dir, read_state_dir, read_status,
 };
+use seawall_core::{
+    Alarm, Clock as _, Description, Failure, Kind, LastError, Limit, Moment, Phase, Status, SystemClock, Underway,
+    VaultStatus,
+};
+use tokio::time::Instant;
 
+use super::doctor::places::{Away, each, place};
 use crate::arguments::StatusArguments;
 use crate::edge::Edge;
 use crate::exit::Exit;
@@ -47,14 +50,11 @@ pub(crate) fn run(arguments: &StatusArguments, edge: &Edge) -> Result<Output, Fa
     Ok(output)
 }
 
-/// The proof that tells how a database stands, and when the next one is or was due.
-pub(super) type Proved = (Option<Proof>, Option<Moment>);
-
-/// How long the records of a database's proofs are waited for.
+/// How long all records of proofs are waited for, together.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Databases whose records are read at once.
-const AT_ONCE: usize = 16;
+/// How long those in one vault are waited for. A place that gives no answer for as long isn't asked again.
+const PATIENCE_FOR_ONE: Duration = Duration::from_secs(4);
 
 /// What the vaults say of the proofs of each database that is proved by a schedule, where no process tells.
 ///
@@ -63,17 +63,58 @@ const AT_ONCE: usize = 16;
 pub(super) fn proofs_of(
     opener: &Opener,
     databases: &[DatabaseConfig],
-) -> Result<Vec<Result<Proved, Failure>>, Failure> {
+) -> Result<Vec<Result<KnownProofs, Failure>>, Failure> {
+    let of = |(number, database): (usize, &DatabaseConfig)| {
+        let vaults = if database.prove.is_some() { database.each() } else { Vec::new() };
+        vaults.into_iter().map(move |one| (number, one))
+    };
+    let vaults: Vec<(usize, DatabaseConfig)> = databases.iter().enumerate().flat_map(of).collect();
+    let within = (PATIENCE_FOR_ONE, PATIENCE);
+    let url = |(_, one): &(usize, DatabaseConfig)| one.vault.clone();
+    let told = runtime::run(async { Ok(in_time(&vaults, within, url, |(_, one)| opener.proofs_in(one)).await) })?;
+    let mut by_database: Vec<Vec<(String, Result<Recorded, Failure>)>> = databases.iter().map(|_| Vec::new()).collect();
+    for ((number, one), told) in vaults.iter().zip(told) {
+        by_database[*number].push((one.vault.to_string(), told));
+    }
     let now = SystemClock.now();
-    let late = |database: &DatabaseConfig| {
-        let cause = format!("no answer within {} s", PATIENCE.as_secs());
-        Failure::new(Kind::Unavailable, "vault.timeout", database.vault.to_string(), cause, "see to the vault")
+    let known = |(database, told)| Ok(opener.known_proofs(database, together(told)?, now));
+    Ok(databases.iter().zip(by_database).map(known).collect())
+}
+
+/// The answer of each vault that comes in time: `within` is the time for one, and that for all.
+async fn in_time<'a, I, T, F: Future<Output = Result<T, Failure>>>(
+    vaults: &'a [I],
+    within: (Duration, Duration),
+    url: impl Fn(&I) -> VaultUrl,
+    ask: impl Fn(&'a I) -> F,
+) -> Vec<Result<T, Failure>> {
+    let began = Instant::now();
+    let ask = |vault: &'a I| {
+        let (answer, object) = (ask(vault), url(vault).to_string());
+        let patience = within.0.min(within.1.saturating_sub(began.elapsed()));
+        async move {
+            let late = |_| {
+                let cause = "there was no answer in time";
+                Err(Failure::new(Kind::Unavailable, "vault.timeout", object, cause, "see whether the store is up"))
+            };
+            // Without any time left it isn't even asked.
+            let answer = async { if patience.is_zero() { std::future::pending().await } else { answer.await } };
+            tokio::time::timeout(patience, answer).await.unwrap_or_else(late)
+        }
     };
-    let ask = async |database: &DatabaseConfig| {
-        let proved = tokio::time::timeout(PATIENCE, opener.known_proofs(database, now)).await;
-        proved.unwrap_or_else(|_| Err(late(database)))
+    each(vaults, |vault| place(&url(vault)), &mut Away::new(), ask).await
+}
+
+/// What the vaults of one database told. A vault that can't be reached is a doubt where another one can.
+fn together(told: Vec<(String, Result<Recorded, Failure>)>) -> Result<Recorded, Failure> {
+    let doubt = |(url, told): &(String, Result<Recorded, Failure>)| {
+        let failure = told.as_ref().err()?;
+        Some(format!("{url}: its records of proofs can't be read: {} [{}]", failure.cause, failure.code))
     };
-    runtime::run(async { Ok(stream::iter(databases).map(ask).buffered(AT_ONCE).collect().await) })
+    let doubts: Vec<String> = told.iter().filter_map(doubt).collect();
+    let mut all = Recorded::together(told.into_iter().map(|(_, told)| told))?;
+    all.doubts.extend(doubts);
+    Ok(all)
 }
 
 /// A requested database, and its status.
@@ -84,12 +125,14 @@ struct Asked {
     status: Result<Status, Failure>,
     /// Why its proofs aren't known, although it has a schedule for them.
     unproved: Option<Failure>,
+    /// What can't be told of its proofs.
+    doubts: Vec<String>,
 }
 
 impl Asked {
     /// A database that only its path names.
     fn at(source: PathBuf, status: Result<Status, Failure>) -> Self {
-        Self { engine: "", source, status, unproved: None }
+        Self { engine: "", source, status, unproved: None, doubts: Vec::new() }
     }
 }
 
@@ -118,16 +161,16 @@ fn asked(running: Option<Vec<Status>>, arguments: &StatusArguments, edge: &Edge)
     if let Some(config) = configuration::load(&arguments.socket.config, edge)? {
         let opener = edge.opener(runtime::working())?;
         let proved = proofs_of(&opener, &config.databases)?;
-        let of = |(database, proved): (DatabaseConfig, Result<Proved, Failure>)| {
+        let of = |(database, proved): (DatabaseConfig, Result<KnownProofs, Failure>)| {
             let (engine, source) = (database.engine.name(), database.source().to_string());
-            let (proof, proof_due) = proved.as_ref().cloned().unwrap_or_default();
+            let KnownProofs { standing: proof, due: proof_due, doubts } = proved.as_ref().cloned().unwrap_or_default();
             let place = Local { proof_due, ..opener.place_here(&database).read(SystemClock.now()) };
             let status = runtime::run(opener.recorded(&database));
             let status = status.map(|status| Status { proof: proof.or(status.proof.clone()), ..status });
             let judged = |status| judged(status, Keeper::Nobody, database.judged(), place, SystemClock.now());
             let status = status.map(judged);
             let named = status.map(|status| Status { name: database.name, ..status });
-            Asked { engine, source: PathBuf::from(source), status: named, unproved: proved.err() }
+            Asked { engine, source: PathBuf::from(source), status: named, unproved: proved.err(), doubts }
         };
         return Ok(config.databases.into_iter().zip(proved).map(of).collect());
     }
@@ -221,7 +264,9 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
         }
         status.alarms.iter().for_each(|alarm| text.push_str(&line_of_alarm(status, alarm, now)));
     }
-    for Asked { status, unproved, .. } in &asked {
+    for Asked { status, unproved, doubts, .. } in &asked {
+        let name = status.as_ref().map_or("", |status| &status.name);
+        doubts.iter().for_each(|doubt| text.push_str(&format!("\n{name}: can't be told: {doubt}\n")));
         if let (Ok(status), Some(failure)) = (status, unproved) {
             let Failure { cause, code, next, .. } = failure;
             text.push_str(&format!("\n{}: its proofs can't be read: {cause} [{code}]\nnext: {next}\n", status.name));
@@ -432,6 +477,53 @@ mod tests {
             let told = "\napp: its proofs can't be read: no answer within 10 s [vault.timeout]\nnext: see to it\n";
             assert_eq!(output.text.contains(told), is_told, "{}", output.text);
         }
+    }
+
+    #[test]
+    fn what_a_vault_of_several_does_not_tell_is_a_doubt() {
+        let failure = || Failure::new(Kind::Unavailable, "vault.timeout", "s3://b", "no answer", "n");
+        let odd = || Ok(Recorded { doubts: vec!["a record is odd".into()], ..Recorded::default() });
+        let told = together(vec![("s3://b".into(), Err(failure())), ("/v".into(), odd())]).expect("one tells");
+        assert_eq!(
+            told.doubts,
+            ["a record is odd", "s3://b: its records of proofs can't be read: no answer [vault.timeout]"]
+        );
+        assert_eq!(together(vec![("s3://b".into(), Err(failure()))]).map(drop), Err(failure()));
+        let known = Asked::at("/x".into(), Ok(Status { error: None, ..status() }));
+        let output = render(vec![Asked { doubts: told.doubts, ..known }], Moment::from_millis(61_000));
+        assert!(output.text.contains("\napp: can't be told: a record is odd\n"), "{}", output.text);
+    }
+
+    #[tokio::test]
+    async fn many_vaults_of_a_place_that_is_away_take_no_longer_than_one() {
+        let url = |name: &str| VaultUrl::parse(name).expect("a place");
+        let vaults: Vec<VaultUrl> = (0..400)
+            .map(|number| url(&format!("s3://{}/{number}", if number % 2 == 0 { "away" } else { "here" })))
+            .collect();
+        let asked = std::cell::Cell::new(0);
+        let ask = async |vault: &VaultUrl| {
+            if vault.to_string().contains("away") {
+                asked.set(asked.get() + 1);
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        };
+        let within = (Duration::from_millis(50), Duration::from_secs(600));
+        let told = in_time(&vaults, within, VaultUrl::clone, ask).await;
+        assert_eq!((told.iter().filter(|told| told.is_ok()).count(), asked.get()), (200, 1));
+        assert!(told.iter().flat_map(|told| told.as_ref().err()).all(|failure| failure.code == "vault.timeout"));
+
+        // As many places: the time for all of them is bounded, too.
+        let vaults: Vec<VaultUrl> = (0..400).map(|number| url(&format!("s3://away{number}/x"))).collect();
+        let (began, within) = (Instant::now(), (Duration::from_millis(50), Duration::from_millis(120)));
+        let told = in_time(&vaults, within, VaultUrl::clone, ask).await;
+        assert!(told.len() == 400 && told.iter().all(Result::is_err));
+        assert!(
+            asked.get() < 60 && began.elapsed() < Duration::from_secs(20),
+            "{} in {:?}",
+            asked.get(),
+            began.elapsed()
+        );
     }
 
     #[test]

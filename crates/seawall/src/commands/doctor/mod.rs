@@ -8,7 +8,7 @@ mod confined;
 mod finding;
 mod history;
 mod host;
-mod places;
+pub(super) mod places;
 mod protection;
 mod servers;
 mod unit;
@@ -18,6 +18,7 @@ mod vaults;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use seawall_agent::KnownProofs;
 use seawall_agent::alarms::{Keeper, Local, judged};
 use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
 use seawall_core::{Clock as _, Failure, Kind, Moment, Phase, Status, SystemClock};
@@ -99,7 +100,7 @@ fn recorded(config: &Config, edge: &Edge, now: Moment, asks_vaults: bool) -> Res
     let mut proved = proved.into_iter().map(Result::unwrap_or_default);
     for database in &files {
         told.held.files += 1;
-        let (proof, proof_due) = proved.next().unwrap_or_default();
+        let KnownProofs { standing: proof, due: proof_due, .. } = proved.next().unwrap_or_default();
         match runtime::run(opener.recorded(database)) {
             Ok(status) => {
                 let status = Status { name: database.name.clone(), proof, ..status };

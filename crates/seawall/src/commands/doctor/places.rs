@@ -8,10 +8,10 @@ use seawall_agent::VaultUrl;
 use seawall_core::{Failure, Kind};
 
 /// Things that are looked at at once.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 16;
 
 /// The place of a vault's store: what is away as a whole. A server or a bucket with its settings; a folder is a place of its own.
-pub(super) fn place(url: &VaultUrl) -> String {
+pub(in crate::commands) fn place(url: &VaultUrl) -> String {
     of_text(&url.to_string())
 }
 
@@ -25,11 +25,11 @@ fn of_text(url: &str) -> String {
 }
 
 /// Places that are away, each with the failure that told it.
-pub(super) type Away = BTreeMap<String, Failure>;
+pub(in crate::commands) type Away = BTreeMap<String, Failure>;
 
 /// The answer for each item, in their order. A place that is `away` isn't asked, and its failure is the answer. The first item of a
 /// place shows whether it is away.
-pub(super) async fn each<'a, I, T, F>(
+pub(in crate::commands) async fn each<'a, I, T, F>(
     items: &'a [I],
     place: impl Fn(&I) -> String,
     away: &mut Away,
