@@ -76,7 +76,7 @@ fn a_mounted_folder_has_snapshots_and_must_be_mounted() {
     host.carry_all_out(&local(by_folder));
     assert_eq!(model::check(&back, seed), commits);
 
-    // The mount is missing at the start: Seawall says so, and writes nothing to this host's own disk.
+    // The folder is missing at the start: Seawall says so, and writes nothing to this host's own disk.
     fs::rename(host.path("/mnt/nas"), host.path("/mnt/away")).unwrap();
     fs::create_dir_all(host.path("/mnt/nas")).unwrap();
     let told = run("seawall", host.command("seawall").args(["replicate", "--once"])).exits(1);

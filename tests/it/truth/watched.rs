@@ -192,6 +192,7 @@ fn a_disk_that_is_not_mounted_at_the_start_is_told_and_nothing_is_written_undern
         sync(&stand).exits(1);
         let told = stand.seawall(&["timeline", "app"]).exits(1);
         assert!(told.stderr.contains("isn't mounted") && told.stderr.contains("vault-place.json"), "{told}");
+        assert!(told.stderr.contains(&format!("nothing is mounted at {}", disk.display())), "{told}");
         let doctor = stand.seawall(&["doctor"]).exits(2);
         assert!(doctor.stdout.contains("vault.vanished"), "{doctor}");
         let underneath: Vec<_> = fs::read_dir(&disk).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -214,6 +215,50 @@ fn a_disk_that_is_not_mounted_at_the_start_is_told_and_nothing_is_written_undern
         sync(&stand).ok();
         all_comes_back(&stand, committed);
     }
+}
+
+/// A unit of systemd mounts the folders that it may write to over themselves, whether the disk under them is mounted or not.
+#[test]
+fn a_mount_over_a_folder_hides_no_disk_that_is_not_mounted() {
+    let mut stand = Stand::folder(Random::from_env().seed());
+    let (disk, vault) = (stand.path("disk"), stand.path("disk/seawall"));
+    let bind = || {
+        fs::create_dir_all(&vault).unwrap();
+        let bound = Command::new("mount").arg("--bind").args([&vault, &vault]).status();
+        assert!(bound.unwrap().success());
+        Disk(vault.clone())
+    };
+    let Some(mounted) = Disk::mount(&disk) else {
+        eprintln!("left out: this user may not mount");
+        return;
+    };
+    stand.place = Place::Folder(vault.clone());
+    let mut app = stand.app();
+    app.commit(20);
+    let bound = bind();
+    let mut seawall = replicate(&stand, "");
+    stand.until_protected(&mut seawall);
+    seawall.stop().ok();
+    let note = stand.state().join("vault-place.json");
+    let noted = || -> String { fs::read_to_string(&note).unwrap() };
+    let with_mount = noted();
+    assert!(with_mount.contains(&format!("\"mount\":\"{}\"", disk.display())), "{with_mount}");
+    // Outside of the unit nothing is mounted over it. Both notes are the same.
+    drop(bound);
+    app.commit(2);
+    let mut seawall = replicate(&stand, "");
+    stand.until_protected(&mut seawall);
+    seawall.stop().ok();
+    assert_eq!(noted(), with_mount);
+    drop(mounted);
+
+    let bound = bind();
+    let mut seawall = replicate(&stand, "");
+    until_told(&stand, "vault.vanished");
+    assert_eq!(fs::read_dir(&vault).unwrap().count(), 0, "something was written underneath");
+    assert_eq!(noted(), with_mount);
+    seawall.stop();
+    drop(bound);
 }
 
 #[test]

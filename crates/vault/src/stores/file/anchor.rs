@@ -121,7 +121,7 @@ impl Anchor {
         match &state.found {
             Some(before) => {
                 if let standing @ (Standing::Gone | Standing::Unmounted) = judge(before, &now, is_mounted(before)) {
-                    return Err(told(root, standing));
+                    return Err(told(root, standing, before.mount.as_deref()));
                 }
             }
             None => self.begin(root)?,
@@ -160,8 +160,8 @@ impl Anchor {
     /// Compares the path with what earlier processes knew of it.
     fn begin(&self, root: &Path) -> Result<(), Error> {
         let Some(memory) = &self.memory else { return Ok(()) };
-        let Some(standing) = memory.standing(root) else { return Ok(()) };
-        match told(root, standing) {
+        let Some((standing, mount)) = memory.standing(root) else { return Ok(()) };
+        match told(root, standing, mount.as_deref()) {
             Error::Vanished { object, cause } => {
                 let cause = format!("{cause} (it was written to before, as {} notes)", memory.file().display());
                 Err(Error::Vanished { object, cause })
@@ -180,16 +180,16 @@ fn check(state: &mut State, root: &Path) -> Result<(), Error> {
         return Ok(());
     }
     let now = look(root)?;
-    let standing = judge(before, &now, is_mounted(before));
+    let (standing, mount) = (judge(before, &now, is_mounted(before)), before.mount.clone());
     match standing {
         Standing::Same => return Ok(()),
         Standing::Made => {}
         // Told once, where no operator has to decide.
         Standing::Other if !state.attended => {}
-        _ => return Err(told(root, standing)),
+        _ => return Err(told(root, standing, mount.as_deref())),
     }
     (state.found, state.noted) = (Some(now), false);
-    if standing == Standing::Made { Ok(()) } else { Err(told(root, standing)) }
+    if standing == Standing::Made { Ok(()) } else { Err(told(root, standing, None)) }
 }
 
 fn same(known: &Identity, metadata: &std::fs::Metadata) -> bool {
@@ -199,13 +199,14 @@ fn same(known: &Identity, metadata: &std::fs::Metadata) -> bool {
         && (known.born.is_none() || known.born == metadata.created().ok())
 }
 
-fn told(root: &Path, standing: Standing) -> Error {
+/// What became of a folder, as an error. `mount`: where its disk was mounted.
+fn told(root: &Path, standing: Standing, mount: Option<&Path>) -> Error {
     let object = root.display().to_string();
     match standing {
         Standing::Gone => Error::Vanished { object, cause: "the vault's folder isn't there any more".to_owned() },
         Standing::Unmounted => {
-            let cause = "the file system that held the vault isn't mounted any more".to_owned();
-            Error::Vanished { object, cause }
+            let at = mount.map_or_else(String::new, |mount| format!(": nothing is mounted at {}", mount.display()));
+            Error::Vanished { object, cause: format!("the file system that held the vault isn't mounted any more{at}") }
         }
         _ => Error::Replaced { object, cause: "another folder took the place of the vault's".to_owned() },
     }
@@ -270,17 +271,11 @@ fn mount_of(folder: &Path, device: u64) -> Option<PathBuf> {
     None
 }
 
-/// The folder at which the file system is mounted that holds `folder`; `None` for the system's own.
-pub(super) fn mount_point(folder: &Path) -> Option<PathBuf> {
-    let mut inside = folder.canonicalize().ok()?;
-    let own = held_by(&inside)?;
-    for above in above(&inside.clone()) {
-        if held_by(&above)? != own {
-            return Some(inside);
-        }
-        inside = above;
-    }
-    None
+/// The folder at which the disk is mounted that holds `folder`; `None` for the system's own disk.
+pub(super) fn disk_of(folder: &Path) -> Option<PathBuf> {
+    let folder = folder.canonicalize().ok()?;
+    let device = folder.metadata().ok()?.dev();
+    mount_of(&folder, device)
 }
 
 /// Whether a folder is on another device than the folder around it.
@@ -288,12 +283,6 @@ pub(super) fn has_own_device(folder: &Path) -> bool {
     let device = |folder: &Path| folder.metadata().map(|metadata| metadata.dev()).ok();
     let outside = above(folder).next().and_then(|outside| device(&outside));
     device(folder).is_some_and(|inside| outside.is_some_and(|outside| inside != outside))
-}
-
-/// What holds a folder: its mount, or its device where the system doesn't tell mounts.
-fn held_by(folder: &Path) -> Option<(bool, u64)> {
-    let device = folder.metadata().ok()?.dev();
-    Some(mount_id(folder).map_or((false, device), |mount| (true, mount)))
 }
 
 /// Whether a file system is mounted where one was.

@@ -12,11 +12,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::anchor::{Standing, has_own_device, mount_point};
+use super::anchor::{Standing, disk_of, has_own_device};
 
 /// The version of the file; see `docs/formats.md`.
 const FORMAT: u32 = 1;
@@ -29,7 +30,11 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// The file with the notes.
 #[derive(Debug)]
-pub(super) struct Memory(PathBuf);
+pub(super) struct Memory {
+    file: PathBuf,
+    /// Whether a fault of the file was told.
+    is_told: AtomicBool,
+}
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,22 +48,24 @@ struct Notes {
 #[serde(deny_unknown_fields)]
 struct Note {
     folder: PathBuf,
-    /// Where the file system of the folder was mounted; `None` for the system's own.
+    /// Where the folder's disk was mounted; `None` for the system's own disk. A unit of systemd mounts each folder that it may write
+    /// to over itself. Such a mount is of the disk around it, so it doesn't count.
     mount: Option<PathBuf>,
-    /// Whether that was another device than the one around it. A unit of systemd mounts each folder that it may write to, also one
-    /// of the system's disk, and one under a disk that isn't mounted. Such a mount says nothing.
-    own_device: bool,
 }
 
 impl Note {
     fn of(folder: PathBuf) -> Self {
-        let mount = mount_point(&folder);
-        Self { own_device: mount.as_deref().is_some_and(has_own_device), folder, mount }
+        Self { mount: disk_of(&folder), folder }
     }
 
-    /// Whether the folder was on a disk of its own that isn't mounted there now.
-    fn is_unmounted(&self) -> bool {
-        self.own_device && self.mount.as_deref().is_some_and(|mount| !has_own_device(mount))
+    /// Where the folder's disk was mounted, if no disk is mounted there now.
+    fn unmounted(&self) -> Option<&Path> {
+        self.mount.as_deref().filter(|mount| !has_own_device(mount))
+    }
+
+    /// Whether this note stays, although the folder is seen as `now` tells: another process or the owner may see its disk.
+    fn outlives(&self, now: &Self) -> bool {
+        self == now || self.unmounted().is_some() || (self.mount.is_some() && now.mount.is_none())
     }
 }
 
@@ -74,37 +81,41 @@ fn judge(exists: bool, is_unmounted: bool) -> Option<Standing> {
 
 impl Memory {
     pub(super) fn new(file: PathBuf) -> Self {
-        Self(file)
+        Self { file, is_told: AtomicBool::new(false) }
     }
 
     /// The file, for messages.
     pub(super) fn file(&self) -> &Path {
-        &self.0
+        &self.file
     }
 
-    /// What became of a folder that an earlier process wrote to. Blocks.
-    pub(super) fn standing(&self, root: &Path) -> Option<Standing> {
+    /// What became of a folder that an earlier process wrote to, and where its disk isn't mounted. Blocks.
+    pub(super) fn standing(&self, root: &Path) -> Option<(Standing, Option<PathBuf>)> {
         let note = self.note_of(root)?;
         let exists = !matches!(root.try_exists(), Ok(false));
-        judge(exists, note.is_unmounted())
+        let unmounted = note.unmounted();
+        judge(exists, unmounted.is_some()).map(|standing| (standing, unmounted.map(Path::to_owned)))
     }
 
     /// Notes that a folder, which is there, is written to, unless this machine has no folder for the note. Says whether it is noted.
-    /// The note of a disk that isn't mounted stays. Blocks.
+    /// The note of a disk stays, unless the folder is on another one now. Blocks.
     pub(super) fn note(&self, root: &Path) -> bool {
         let Ok(folder) = std::path::absolute(root) else { return false };
         let note = Note::of(folder);
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let mut notes = self.read().unwrap_or_default();
         let known = notes.folders.iter().find(|known| known.folder == note.folder);
-        if known.is_some_and(|known| *known == note || known.is_unmounted()) {
+        if known.is_some_and(|known| known.outlives(&note)) {
             return true;
         }
         notes.folders.retain(|known| known.folder != note.folder);
         notes.folders.push(note);
         let written = self.write(&Notes { format: FORMAT, ..notes });
-        if let Err(error) = &written {
-            tracing::debug!(file = %self.0.display(), %error, "where the vault's folder is can't be noted");
+        if let Err(error) = &written
+            && !self.is_told.swap(true, Ordering::Relaxed)
+        {
+            let file = self.file.display();
+            tracing::warn!(%file, %error, "where the vault's folder is can't be noted: a start won't notice a missing disk");
         }
         written.is_ok()
     }
@@ -114,19 +125,36 @@ impl Memory {
         self.read()?.folders.into_iter().find(|note| note.folder == folder)
     }
 
+    /// The notes. A file that can't be understood is told once, and counts as none.
     fn read(&self) -> Option<Notes> {
-        if !fs::symlink_metadata(&self.0).ok()?.is_file() {
-            return None;
+        match self.try_read() {
+            Ok(notes) => Some(notes),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
+            Err(error) => {
+                if !self.is_told.swap(true, Ordering::Relaxed) {
+                    let file = self.file.display();
+                    tracing::warn!(%file, %error, "where the vault's folder was can't be read: each folder counts as new");
+                }
+                None
+            }
+        }
+    }
+
+    fn try_read(&self) -> io::Result<Notes> {
+        if !fs::symlink_metadata(&self.file)?.is_file() {
+            return Err(io::Error::other("it is no file"));
         }
         let mut bytes = Vec::new();
-        File::open(&self.0).ok()?.take(LARGEST).read_to_end(&mut bytes).ok()?;
-        serde_json::from_slice(&bytes).ok().filter(|notes: &Notes| notes.format == FORMAT)
+        File::open(&self.file)?.take(LARGEST).read_to_end(&mut bytes)?;
+        let notes: Notes = serde_json::from_slice(&bytes)?;
+        if notes.format == FORMAT { Ok(notes) } else { Err(io::Error::other("it has an unknown format")) }
     }
 
     fn write(&self, notes: &Notes) -> io::Result<()> {
-        let folder = self.0.parent().unwrap_or(Path::new("/"));
+        let folder = self.file.parent().unwrap_or(Path::new("/"));
         let owner = fs::metadata(folder)?;
-        let partial = self.0.with_extension("tmp");
+        // A command and a process may note at the same time.
+        let partial = self.file.with_extension(format!("{}.tmp", std::process::id()));
         // Another user may own the folder, and may have planted a link: the file is always a new one.
         match fs::remove_file(&partial) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -138,7 +166,7 @@ impl Memory {
         }
         new.write_all(&serde_json::to_vec(notes)?)?;
         new.sync_all()?;
-        fs::rename(&partial, &self.0)?;
+        fs::rename(&partial, &self.file)?;
         File::open(folder)?.sync_all()
     }
 }
@@ -162,6 +190,23 @@ mod tests {
     }
 
     #[test]
+    fn a_note_of_a_disk_ends_with_another_disk_only() {
+        // `/proc` is a file system of its own on each Linux; nothing is mounted at `/proc/self`.
+        for (before, now, stays) in [
+            (None, None, true),
+            (None, Some("/proc"), false),
+            (Some("/proc"), Some("/proc"), true),
+            // A process that doesn't see the disk, or the folder behind a link that was changed.
+            (Some("/proc"), None, true),
+            (Some("/proc"), Some("/other"), !cfg!(target_os = "linux")),
+            (Some("/proc/self"), Some("/other"), true),
+        ] {
+            let note = |mount: Option<&str>| Note { folder: "/x".into(), mount: mount.map(PathBuf::from) };
+            assert_eq!(note(before).outlives(&note(now)), stays, "{before:?} {now:?}");
+        }
+    }
+
+    #[test]
     fn a_note_is_kept_for_each_folder_and_damage_is_none() {
         let directory = tempfile::tempdir().expect("a folder");
         let file = directory.path().join("state/vault-place.json");
@@ -179,23 +224,17 @@ mod tests {
         assert_eq!(fs::metadata(&file).expect("there").mode() & 0o777, 0o600);
         assert_eq!(memory.standing(&one), None);
         fs::remove_dir(&one).expect("removed");
-        assert_eq!(memory.standing(&one), Some(Standing::Gone));
+        assert_eq!(memory.standing(&one), Some((Standing::Gone, None)));
         // A disk that was mounted at the other folder: whatever is there now isn't the vault.
-        let on_disk = |own_device| {
-            let disk = Note { folder: other.clone(), mount: Some(other.clone()), own_device };
-            memory.write(&Notes { format: FORMAT, folders: vec![disk] }).expect("written");
-        };
-        on_disk(true);
-        assert_eq!(memory.standing(&other), Some(Standing::Unmounted));
+        let disk = Note { folder: other.clone(), mount: Some(other.clone()) };
+        memory.write(&Notes { format: FORMAT, folders: vec![disk.clone()] }).expect("written");
+        let unmounted = Some((Standing::Unmounted, Some(other.clone())));
+        assert_eq!(memory.standing(&other), unmounted);
         for leftover in [".not-mounted", "ltx"] {
             fs::write(other.join(leftover), "").expect("written");
-            assert_eq!(memory.standing(&other), Some(Standing::Unmounted), "{leftover}");
+            assert_eq!(memory.standing(&other), unmounted, "{leftover}");
         }
-        assert!(memory.note(&other) && memory.note_of(&other).expect("noted").own_device, "the note stays");
-        // A folder of the system's disk, which a unit of systemd mounted for itself.
-        on_disk(false);
-        assert_eq!(memory.standing(&other), None);
-        assert!(memory.note(&other) && memory.note_of(&other) == Some(Note::of(other.clone())));
+        assert!(memory.note(&other) && memory.note_of(&other) == Some(disk), "the note stays");
         for damage in ["", "{", r#"{"format":2,"folders":[]}"#, r#"{"format":1,"folders":[{"folder":5}]}"#] {
             fs::write(&file, damage).expect("written");
             assert_eq!((memory.note_of(&one), memory.standing(&one)), (None, None), "{damage}");
