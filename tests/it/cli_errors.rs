@@ -97,6 +97,27 @@ fn an_empty_or_missing_vault_is_4() {
     tells(&stand.seawall(&["status", "no-such.db"]).exits(4));
 }
 
+/// An application that has its database starts, whether its vault is there or not.
+#[test]
+fn a_database_that_is_there_needs_no_vault_to_be_kept() {
+    let stand = Stand::folder(0);
+    let file = stand.new_file();
+    let vaults = [stand.path("away").display().to_string(), "s3://b/app?endpoint=http://127.0.0.1:1".to_owned()];
+    for vault in vaults {
+        let vault = if vault.starts_with('/') { format!("file://{vault}") } else { vault };
+        let restore = || stand.seawall(&["restore", &vault, "-o", file.to_str().unwrap(), "--if-missing"]);
+        std::fs::write(&file, "kept").unwrap();
+        let skipped = restore().ok();
+        assert!(skipped.stdout.contains("nothing was restored"), "{skipped}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"kept");
+        if vault.starts_with("file") {
+            std::fs::remove_file(&file).unwrap();
+            assert!(restore().exits(1).stderr.contains("vault.missing"));
+            assert!(!file.exists());
+        }
+    }
+}
+
 #[test]
 fn a_bucket_that_does_not_exist_is_no_empty_vault_on_s3() {
     let stand = Stand::bucket(0);

@@ -24,6 +24,10 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     if arguments.all {
         return super::restore_all::run(arguments, &request(arguments)?, edge);
     }
+    if let Some(existing) = existing(arguments, edge)? {
+        let document = json!({ "skipped": true, "output": existing });
+        return Ok(Output::done(format!("{} exists; nothing was restored\n", existing.display()), &document));
+    }
     let source = source_of(arguments, edge)?;
     let opener = edge.opener(runtime::working())?;
     let jobs = arguments.server.jobs.map_or_else(runtime::cores, usize::from);
@@ -39,11 +43,6 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     let (source, request) = prepare(arguments, edge)?;
     if arguments.follow {
         return super::follow::run(&source, request, arguments.follow_interval, common, edge);
-    }
-    if arguments.if_missing && std::fs::symlink_metadata(&request.output).is_ok() {
-        let path = request.output.display();
-        let document = json!({ "skipped": true, "output": request.output });
-        return Ok(Output::done(format!("{path} exists; nothing was restored\n"), &document));
     }
     let progress = progress(edge, common.json);
     if arguments.as_new {
@@ -74,6 +73,19 @@ pub(crate) fn prepare(arguments: &RestoreArguments, edge: &Edge) -> Result<(Sour
     let source = source_of(arguments, edge)?;
     let request = RestoreRequest { output: output(arguments, &source, edge)?, ..request(arguments)? };
     Ok((source, request))
+}
+
+/// The file that is there, and so isn't restored. No vault is asked: it may be away, and the file is what the application needs.
+fn existing(arguments: &RestoreArguments, edge: &Edge) -> Result<Option<PathBuf>, Failure> {
+    if !arguments.if_missing || arguments.follow || super::restore_cluster::is_asked(arguments) {
+        return Ok(None);
+    }
+    let source = Source::find(arguments.source.as_deref().unwrap_or_default(), &arguments.config, edge)?;
+    let output = match &source {
+        Source::Database(database) if matches!(database.engine, EngineConfig::Cluster(_)) => None,
+        source => named_output(arguments, source, edge),
+    };
+    Ok(output.filter(|output| std::fs::symlink_metadata(output).is_ok()))
 }
 
 /// What is restored.
@@ -111,12 +123,19 @@ async fn between<T>(
     }
 }
 
-/// The file to make: the path that was given, otherwise the database's own.
-fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<PathBuf, Failure> {
+/// The file to make, if one is named: the path that was given, otherwise the database's own.
+fn named_output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Option<PathBuf> {
     match (&arguments.output, source) {
-        (Some(output), _) => Ok(edge.absolute(output)),
-        (None, Source::Database(database)) if let Some(path) = database.path() => Ok(path.to_owned()),
-        (None, source) => {
+        (Some(output), _) => Some(edge.absolute(output)),
+        (None, Source::Database(database)) => database.path().map(ToOwned::to_owned),
+        (None, Source::Vault(_)) => None,
+    }
+}
+
+fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<PathBuf, Failure> {
+    match named_output(arguments, source, edge) {
+        Some(output) => Ok(output),
+        None => {
             let object = match source {
                 Source::Vault(vault) => vault.to_string(),
                 Source::Database(database) => database.name.clone(),
