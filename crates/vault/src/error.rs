@@ -363,7 +363,8 @@ impl From<Error> for Failure {
                 "vault.endless",
                 format!("the listing names more than {most} objects, which no database has here; it may never end"),
                 "see whether this server is the store, and what writes there; give the database a place of its own. If all of \
-                 them are captures of SQLite, protect into a new prefix with an `l0-retention` that isn't `forever`"
+                 them are captures of SQLite, protect into a new prefix with an `l0-retention` that isn't `forever`; if they are \
+                 snapshots of Lightning Stream, delete old ones (`storage.cleanup`)"
                     .to_owned(),
             ),
             Error::TooLarge { size, max, .. } => (

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::peers::latest::{Listed, snapshots};
 use crate::snapshot::SnapshotName;
 
-/// Snapshots of a database that are listed at most.
-const MOST: usize = 500_000;
+/// Snapshots of a database that are listed at most, in about 400 MB. Lightning Stream deletes none by itself.
+const MOST: usize = 2_000_000;
 
 /// Every object whose name is a snapshot name of a database.
 pub(crate) async fn names(vault: &Vault, database: &str) -> Result<Vec<(String, u64)>, Error> {

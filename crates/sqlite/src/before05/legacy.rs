@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt as _};
 use lz4_flex::frame::FrameDecoder;
 use seawall_core::{Finding, PlannedObject, Point, Progress, RestoreRequest, Restored, When};
 use seawall_ltx::{Header, PageSize};
@@ -25,14 +25,36 @@ use crate::wal::{FRAME_HEADER_SIZE, HEADER_SIZE, Scan, WalHeader};
 /// How much is decompressed, read or written at once.
 const PIECE: usize = 1 << 20;
 
+/// Objects that are listed at most: a segment a second of 23 days.
+const MOST: usize = 2_000_000;
+
 /// The objects of such a replica, if there is one: one listing.
 pub(crate) async fn list(vault: &Vault) -> Result<Vec<Object>, Error> {
-    let entries = vault.list(&Prefix::new(GENERATIONS)?, None).await?;
+    list_up_to(vault, MOST).await
+}
+
+async fn list_up_to(vault: &Vault, most: usize) -> Result<Vec<Object>, Error> {
     let object = |entry: seawall_vault::Entry| {
         let place = parse_key(entry.key.as_str())?;
         Some(Object { key: entry.key, place, bytes: entry.size, modified: entry.modified })
     };
-    Ok(entries.into_iter().filter_map(object).collect())
+    let entries = vault.entries_up_to(&Prefix::new(GENERATIONS)?, None, most);
+    Ok(entries.try_filter_map(|entry| std::future::ready(Ok(object(entry)))).try_collect().await?)
+}
+
+/// What a listing of such a replica says to a reader that found LTX files (`has_ltx`). A replica that can't be listed to its end is then
+/// passed over with a doubt, because it is the older one.
+pub(crate) fn or_doubt(
+    listed: Result<Vec<Object>, Error>,
+    has_ltx: bool,
+) -> Result<(Vec<Object>, Option<String>), Error> {
+    match listed {
+        Err(Error::Vault(error @ seawall_vault::Error::Endless { .. })) if has_ltx => {
+            let doubt = format!("what Litestream before 0.5 wrote here is passed over: {error}");
+            Ok((Vec::new(), Some(doubt)))
+        }
+        listed => listed.map(|objects| (objects, None)),
+    }
 }
 
 /// The objects that restore the requested point, if the vault's LTX files don't, or lead to an older state. `newest` is
@@ -279,4 +301,26 @@ pub(crate) async fn verify(
         }
     }
     Ok((findings, newest))
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::Moment;
+    use seawall_vault::ObjectKey;
+
+    use super::*;
+
+    #[test]
+    fn an_old_replica_that_never_ends_is_a_doubt_beside_a_newer_one() {
+        let endless = || Err(Error::Vault(seawall_vault::Error::Endless { object: "v".into(), most: 5 }));
+        let denied = || Err(Error::Internal("another fault".to_owned()));
+        let (old, doubt) = or_doubt(endless(), true).expect("the newer one can be read");
+        assert!(old.is_empty() && doubt.is_some_and(|doubt| doubt.contains("before 0.5")));
+        assert!(or_doubt(endless(), false).is_err(), "nothing else is there");
+        assert!(or_doubt(denied(), true).is_err());
+        let key = ObjectKey::new("generations/0123456789abcdef/snapshots/00000000.snapshot.lz4").expect("a key");
+        let place = parse_key(key.as_str()).expect("a snapshot");
+        let object = Object { key, place, bytes: 1, modified: Moment::default() };
+        assert!(or_doubt(Ok(vec![object]), true).is_ok_and(|(old, doubt)| old.len() == 1 && doubt.is_none()));
+    }
 }

@@ -73,11 +73,12 @@ async fn restore_as_planned(
     // A dry run reads no object.
     let heads = if request.dry_run { Heads::of(vault) } else { Heads::keeping(vault) };
     let (found, old) = tokio::join!(newest_of(&heads, &request.when, now), legacy::list(vault));
-    let old = old?;
+    let (old, passed_over) = legacy::or_doubt(old, found.is_ok())?;
     if let Some(chain) = legacy::instead(vault, &old, &request.when, found.as_ref().map(|(_, header, _)| header))? {
         return legacy::restore(vault, &chain, request, &output, &progress).await;
     }
-    let (chain, header, doubts) = found?;
+    let (chain, header, mut doubts) = found?;
+    doubts.extend(passed_over);
     let newest = chain.last().ok_or_else(|| Error::NothingThere { vault: vault.url().to_owned() })?;
     if let Some(recorded) = recorded.filter(|recorded| request.when == When::Latest && *recorded > newest.max) {
         return Err(Error::EndsEarly { vault: vault.url().to_owned(), newest: newest.max, recorded });

@@ -37,8 +37,9 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
         doubts::list(vault),
         marks::floor(vault),
         marks::pins(vault),
-        legacy::list(vault)
+        async { Ok(legacy::list(vault).await) }
     )?;
+    let (old, passed_over) = legacy::or_doubt(old, !files.is_empty())?;
     let ends: Vec<Txid> = records.iter().filter_map(HoleRecord::to_txid).collect();
     let mut spans = Vec::new();
     let (mut mixed, mut unread) = (Vec::new(), Unread::default());
@@ -87,8 +88,9 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
             doubtful.end()
         ),
     });
+    let doubts = unread.doubts().into_iter().chain(passed_over).collect();
     let (notes, pins) = (notes.chain(doubtful).collect(), pins.iter().map(Txid::to_string).collect());
-    Ok(Timeline { holes, spans, levels, pins, notes, doubts: unread.doubts(), ..Timeline::default() })
+    Ok(Timeline { holes, spans, levels, pins, notes, doubts, ..Timeline::default() })
 }
 
 /// Points whose moment can't be told, with the reason, which names the object.
