@@ -242,6 +242,28 @@ fn a_folder_that_is_missing_is_not_made() {
     assert_eq!(verdicts(&findings(&stand, "vault", &[])), ["fine"]);
 }
 
+/// No process answers at a socket, so the doctor reads the records of proofs itself. What it can't read, it says.
+#[test]
+fn proofs_that_cannot_be_read_are_told() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(3);
+    let mut seawall = protect(&stand, "prove: { schedule: \"H 5 1 1 *\" }\n");
+    let unread = || {
+        let told = findings(&stand, "alarm", &[]);
+        let is_unread = |finding: &&Value| finding["meaning"].as_str().unwrap().contains("its proofs can't be read");
+        told.iter().filter(is_unread).map(|finding| finding["verdict"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(unread(), [""; 0]);
+    let Place::Folder(vault) = &stand.place else { panic!("a folder") };
+    let away = stand.path("away");
+    std::fs::rename(vault, &away).unwrap();
+    assert_eq!(unread(), ["warning"]);
+    std::fs::rename(&away, vault).unwrap();
+    assert_eq!(unread(), [""; 0]);
+    seawall.stop().ok();
+}
+
 /// An object is missing, and nothing behind it can be restored.
 #[test]
 fn objects_that_no_restore_can_use_are_orphans() {

@@ -107,6 +107,20 @@ fn a_folder_that_is_missing_is_no_replica_without_a_backup() {
         let told = restore(by).exits(1);
         assert!(told.stderr.contains("the folder doesn't exist"), "{told}");
     }
+    // This machine noted that the replica was on a disk. What is underneath is an older one, or nothing.
+    std::fs::create_dir_all(stand.state()).unwrap();
+    let note = stand.state().join("vault-place.json");
+    let noted = serde_json::json!({ "format": 1, "folders": [{ "folder": stand.place.url(), "mount": stand.path("no-mount") }] });
+    std::fs::write(&note, noted.to_string()).unwrap();
+    std::fs::rename(stand.path("away"), &root).unwrap();
+    for more in [&[][..], &["-if-replica-exists"]] {
+        let line = [&["restore", "-o", "none.db"], more, &by_config].concat();
+        let told = run("the link", stand.drop_in_command().args(line)).exits(1);
+        assert!(told.stderr.contains("nothing is mounted at"), "{told}");
+    }
+    assert!(!stand.path("none.db").exists());
+    std::fs::remove_file(&note).unwrap();
+    std::fs::remove_dir_all(&root).unwrap();
     // The owner made it for the first backup.
     std::fs::create_dir_all(&root).unwrap();
     restore(&[&url]).ok();

@@ -7,7 +7,7 @@ use seawall_config::{Fields, Location};
 use seawall_core::{Severity, parse_duration};
 
 /// Every alarm, with its key in a configuration.
-pub const CODES: [&str; 21] = [
+pub const CODES: [&str; 22] = [
     "alarm.backup-overdue",
     "alarm.chain",
     "alarm.clock",
@@ -22,6 +22,7 @@ pub const CODES: [&str; 21] = [
     "alarm.locks-not-renewed",
     "alarm.proof-age",
     "alarm.proof-failed",
+    "alarm.proof-unknown",
     "alarm.retention",
     "alarm.slot-unbounded",
     "alarm.stopped",

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use seawall_core::{Failure, Moment, Status};
+use seawall_core::{Alarm, Failure, Moment, Status};
 
-use super::{Facts, Keeper, Limits, alarms, silence, unproved};
+use super::{Facts, Keeper, Limits, alarms, of_unread_proofs, silence, unproved};
 
 /// Where a database's facts are on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -89,6 +89,16 @@ pub fn judged(status: Status, keeper: Keeper, database: Judged<'_>, local: Local
     Status { alarms, silenced_until: local.silenced_until.filter(|until| *until > now), ..status }
 }
 
+/// A judged status with one more alarm: the records of its proofs can't be read, so its other alarms say nothing of them.
+pub fn with_unread_proofs(mut status: Status, failure: &Failure, limits: &Limits, now: Moment) -> Status {
+    let alarm = of_unread_proofs(failure, now);
+    if let Some(severity) = limits.severity(&alarm.code, alarm.severity) {
+        status.alarms.push(Alarm { severity, silenced_until: status.silenced_until, ..alarm });
+        status.alarms.sort_by_key(|alarm| std::cmp::Reverse(alarm.severity));
+    }
+    status
+}
+
 /// What a configuration says of a database that is judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged<'a> {
@@ -100,6 +110,8 @@ pub struct Judged<'a> {
 
 #[cfg(test)]
 mod tests {
+    use seawall_core::{Description, Kind, Phase, Severity};
+
     use super::*;
 
     #[test]
@@ -113,5 +125,27 @@ mod tests {
             assert_eq!(place.vault_notes(), Some(expected.into()));
         }
         assert_eq!(Place::default().vault_notes(), None);
+    }
+
+    #[test]
+    fn proofs_that_cannot_be_read_are_an_alarm_of_a_severity_that_is_set() {
+        let description =
+            Description { name: "app".into(), engine: "sqlite", source: None, vault: "s3://b/app".into() };
+        let now = Moment::from_millis(61_000);
+        let status = Status { silenced_until: Some(now), ..Status::new(description, Phase::Protecting, now) };
+        let failure = Failure::new(Kind::Unavailable, "vault.timeout", "s3://b/app", "no answer", "see to the store");
+        for (set, expected) in [
+            (None, Some(Severity::Warning)),
+            (Some(Some(Severity::Critical)), Some(Severity::Critical)),
+            (Some(None), None),
+        ] {
+            let severity = set.map(|severity| ("alarm.proof-unknown", severity)).into_iter().collect();
+            let limits = Limits { severity, ..Limits::default() };
+            let told = with_unread_proofs(status.clone(), &failure, &limits, now).alarms;
+            assert_eq!(told.first().map(|alarm| alarm.severity), expected);
+            let said =
+                |alarm: &Alarm| alarm.cause.contains("no answer (vault.timeout)") && alarm.next == "see to the store";
+            assert!(told.iter().all(|alarm| said(alarm) && alarm.silenced_until == Some(now)), "{told:?}");
+        }
     }
 }

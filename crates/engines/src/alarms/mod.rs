@@ -12,10 +12,10 @@ mod unproved;
 
 use std::time::Duration;
 
-use seawall_core::{Alarm, LastError, Moment, Phase, RENEWED_LOCKS, Severity, Status, VaultStatus};
+use seawall_core::{Alarm, Failure, LastError, Moment, Phase, RENEWED_LOCKS, Severity, Status, VaultStatus};
 
 pub use self::limits::Limits;
-pub use self::local::{Judged, Local, Place, judged};
+pub use self::local::{Judged, Local, Place, judged, with_unread_proofs};
 pub use self::silence::silence_until;
 use crate::trouble;
 
@@ -211,6 +211,12 @@ fn of_proof(status: &Status) -> Option<Alarm> {
         }
     };
     Some(alarm("alarm.proof-failed", severity, cause, next, proof.at))
+}
+
+/// The alarm that the records of a database's proofs can't be read.
+fn of_unread_proofs(failure: &Failure, now: Moment) -> Alarm {
+    let cause = format!("its proofs can't be read: {} ({})", failure.cause, failure.code);
+    alarm("alarm.proof-unknown", Severity::Warning, cause, failure.next.clone(), now)
 }
 
 /// Whether a proof is as new as its schedule asks for. Before the first point there is nothing to prove.

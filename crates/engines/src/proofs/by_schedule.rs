@@ -45,6 +45,12 @@ pub struct KnownProofs {
     pub doubts: Vec<String>,
 }
 
+/// From when on the next conclusive proof is counted, as the board of a running process does: from the newest conclusive one, otherwise
+/// since it is known that there is none. `noted` says since when this machine knows it; `proofs` are the newest first.
+fn known_since(concluded: Option<Moment>, proofs: &[Proof], noted: impl FnOnce() -> Option<Moment>) -> Option<Moment> {
+    concluded.or_else(|| noted().into_iter().chain(proofs.last().map(|proof| proof.at)).min())
+}
+
 impl Opener {
     /// The newest records of a database, from each of its vaults that can be reached.
     ///
@@ -74,7 +80,7 @@ impl Opener {
         let Some(proving) = &database.prove else { return KnownProofs::default() };
         let Recorded { proofs, doubts } = recorded;
         let concluded = proofs.iter().find(|proof| !proof.inconclusive).map(|proof| proof.at);
-        let since = concluded.or_else(|| self.place_here(database).unproved(now));
+        let since = known_since(concluded, &proofs, || self.place_here(database).unproved(now));
         let due = since.map(|since| successor_due(&proving.schedule(&database.name), concluded, since));
         KnownProofs { standing: standing(&proofs).cloned(), due, doubts }
     }
@@ -170,5 +176,27 @@ fn describe(database: &DatabaseConfig) -> Description {
         engine: database.engine.name(),
         source: Some(database.source().to_string()),
         vault: database.vault.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_when_it_is_known_that_there_is_no_proof() {
+        let at = |seconds: i64| Moment::from_millis(seconds * 1000);
+        let inconclusive = |seconds| Proof { at: at(seconds), inconclusive: true, ..Proof::default() };
+        let proofs = [inconclusive(9), inconclusive(5)];
+        for (concluded, proofs, noted, expected) in [
+            (Some(at(3)), &proofs[..], Some(at(1)), Some(at(3))),
+            (None, &[], None, None),
+            (None, &[], Some(at(7)), Some(at(7))),
+            (None, &proofs, None, Some(at(5))),
+            (None, &proofs, Some(at(7)), Some(at(5))),
+            (None, &proofs, Some(at(2)), Some(at(2))),
+        ] {
+            assert_eq!(known_since(concluded, proofs, || noted), expected);
+        }
     }
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seawall_agent::alarms::{self, Judged, Keeper, Limits, Local, Place, judged};
+use seawall_agent::alarms::{self, Judged, Keeper, Limits, Local, Place, judged, with_unread_proofs};
 use seawall_agent::config::DatabaseConfig;
 use seawall_agent::{
     ConfigStatus, KnownProofs, Opener, Recorded, VaultUrl, default_state_dir, read_state_dir, read_status,
@@ -123,8 +123,6 @@ struct Asked {
     engine: &'static str,
     source: PathBuf,
     status: Result<Status, Failure>,
-    /// Why its proofs aren't known, although it has a schedule for them.
-    unproved: Option<Failure>,
     /// What can't be told of its proofs.
     doubts: Vec<String>,
 }
@@ -132,7 +130,7 @@ struct Asked {
 impl Asked {
     /// A database that only its path names.
     fn at(source: PathBuf, status: Result<Status, Failure>) -> Self {
-        Self { engine: "", source, status, unproved: None, doubts: Vec::new() }
+        Self { engine: "", source, status, doubts: Vec::new() }
     }
 }
 
@@ -163,14 +161,23 @@ fn asked(running: Option<Vec<Status>>, arguments: &StatusArguments, edge: &Edge)
         let proved = proofs_of(&opener, &config.databases)?;
         let of = |(database, proved): (DatabaseConfig, Result<KnownProofs, Failure>)| {
             let (engine, source) = (database.engine.name(), database.source().to_string());
-            let KnownProofs { standing: proof, due: proof_due, doubts } = proved.as_ref().cloned().unwrap_or_default();
+            let (known, unread) =
+                proved.map_or_else(|failure| (KnownProofs::default(), Some(failure)), |known| (known, None));
+            let KnownProofs { standing: proof, due: proof_due, doubts } = known;
             let place = Local { proof_due, ..opener.place_here(&database).read(SystemClock.now()) };
             let status = runtime::run(opener.recorded(&database));
             let status = status.map(|status| Status { proof: proof.or(status.proof.clone()), ..status });
-            let judged = |status| judged(status, Keeper::Nobody, database.judged(), place, SystemClock.now());
+            let now = SystemClock.now();
+            let judged = |status| {
+                let status = judged(status, Keeper::Nobody, database.judged(), place, now);
+                match &unread {
+                    Some(failure) => with_unread_proofs(status, failure, database.judged().limits, now),
+                    None => status,
+                }
+            };
             let status = status.map(judged);
             let named = status.map(|status| Status { name: database.name, ..status });
-            Asked { engine, source: PathBuf::from(source), status: named, unproved: proved.err(), doubts }
+            Asked { engine, source: PathBuf::from(source), status: named, doubts }
         };
         return Ok(config.databases.into_iter().zip(proved).map(of).collect());
     }
@@ -216,8 +223,7 @@ fn check(asked: &[Asked]) -> Exit {
     let known = || asked.iter().filter_map(|asked| asked.status.as_ref().ok());
     let fails =
         asked.iter().any(|asked| asked.status.is_err()) || known().any(|status| alarms::is_urgent(&status.alarms));
-    let warns = known().flat_map(|status| &status.alarms).any(|alarm| alarm.silenced_until.is_none())
-        || asked.iter().any(|asked| asked.unproved.is_some());
+    let warns = known().flat_map(|status| &status.alarms).any(|alarm| alarm.silenced_until.is_none());
     Exit::judge(!fails, !warns)
 }
 
@@ -231,7 +237,14 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with('.') && name.ends_with("-seawall") {
-            found.push(entry.path());
+            // A restore leaves its note also where no process protects the database.
+            let holds_more = |names: std::fs::ReadDir| {
+                let mut names = names.flatten().map(|entry| entry.file_name()).peekable();
+                names.peek().is_none() || names.any(|name| name != "restored.json")
+            };
+            if !std::fs::read_dir(entry.path()).is_ok_and(|names| !holds_more(names)) {
+                found.push(entry.path());
+            }
         } else if depth > 0 {
             find(&entry.path(), depth - 1, found);
         }
@@ -264,20 +277,21 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
         }
         status.alarms.iter().for_each(|alarm| text.push_str(&line_of_alarm(status, alarm, now)));
     }
-    for Asked { status, unproved, doubts, .. } in &asked {
+    for Asked { status, doubts, .. } in &asked {
         let name = status.as_ref().map_or("", |status| &status.name);
         doubts.iter().for_each(|doubt| text.push_str(&format!("\n{name}: can't be told: {doubt}\n")));
-        if let (Ok(status), Some(failure)) = (status, unproved) {
-            let Failure { cause, code, next, .. } = failure;
-            text.push_str(&format!("\n{}: its proofs can't be read: {cause} [{code}]\nnext: {next}\n", status.name));
-        }
     }
     text.push_str(&limits(&asked));
     let failures: Vec<Failure> = asked.iter().filter_map(|asked| asked.status.as_ref().err().cloned()).collect();
-    let told = |Asked { engine, source, status, .. }: Asked| {
-        status.unwrap_or_else(|failure| unknown(engine, &source, &failure, now))
+    let told = |Asked { engine, source, status, doubts }: Asked| {
+        let status = status.unwrap_or_else(|failure| unknown(engine, &source, &failure, now));
+        let mut json = to_json(&status);
+        if let (false, Some(fields)) = (doubts.is_empty(), json.as_object_mut()) {
+            fields.insert("proof_doubts".to_owned(), to_json(&doubts));
+        }
+        json
     };
-    let all: Vec<Status> = asked.into_iter().map(told).collect();
+    let all: Vec<_> = asked.into_iter().map(told).collect();
     Output { text, failures, json: to_json(&all), exit }
 }
 
@@ -466,16 +480,38 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_with_nothing_but_the_note_of_a_restore_is_no_database() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, holds) in
+            [(".a-seawall", &["restored.json"][..]), (".b-seawall", &["restored.json", "lock"]), (".c-seawall", &[])]
+        {
+            let state = folder.path().join(name);
+            std::fs::create_dir(&state).expect("made");
+            holds.iter().for_each(|name| std::fs::write(state.join(name), "").expect("written"));
+        }
+        let mut found = Vec::new();
+        find(folder.path(), 1, &mut found);
+        found.sort();
+        assert_eq!(found, [".b-seawall", ".c-seawall"].map(|name| folder.path().join(name)));
+    }
+
+    #[test]
     fn proofs_that_are_not_known_are_told_and_count() {
         let away = Failure::new(Kind::Unavailable, "vault.timeout", "s3://b", "no answer within 10 s", "see to it");
         let known = || Asked::at("/x".into(), Ok(Status { error: None, ..status() }));
-        for (unproved, expected) in [(None, Exit::Done), (Some(away), Exit::Partly)] {
-            let is_told = unproved.is_some();
-            let asked = vec![Asked { unproved, ..known() }];
+        let now = Moment::from_millis(61_000);
+        for (unread, expected) in [(None, Exit::Done), (Some(away), Exit::Partly)] {
+            let is_told = unread.is_some();
+            let mut asked = known();
+            if let Some(failure) = unread {
+                asked.status = asked.status.map(|status| with_unread_proofs(status, &failure, &Limits::default(), now));
+            }
+            let asked = vec![asked];
             assert_eq!(check(&asked), expected);
-            let output = render(asked, Moment::from_millis(61_000));
-            let told = "\napp: its proofs can't be read: no answer within 10 s [vault.timeout]\nnext: see to it\n";
+            let output = render(asked, now);
+            let told = "alarm.proof-unknown]: its proofs can't be read: no answer within 10 s (vault.timeout)";
             assert_eq!(output.text.contains(told), is_told, "{}", output.text);
+            assert_eq!(output.json.to_string().contains("alarm.proof-unknown"), is_told, "{}", output.json);
         }
     }
 
@@ -492,6 +528,7 @@ mod tests {
         let known = Asked::at("/x".into(), Ok(Status { error: None, ..status() }));
         let output = render(vec![Asked { doubts: told.doubts, ..known }], Moment::from_millis(61_000));
         assert!(output.text.contains("\napp: can't be told: a record is odd\n"), "{}", output.text);
+        assert_eq!(output.json[0]["proof_doubts"][0], "a record is odd", "{}", output.json);
     }
 
     #[tokio::test]
@@ -510,7 +547,7 @@ mod tests {
         };
         let within = (Duration::from_millis(50), Duration::from_secs(600));
         let told = in_time(&vaults, within, VaultUrl::clone, ask).await;
-        assert_eq!((told.iter().filter(|told| told.is_ok()).count(), asked.get()), (200, 1));
+        assert_eq!((told.iter().filter(|told| told.is_ok()).count(), asked.get()), (200, 2));
         assert!(told.iter().flat_map(|told| told.as_ref().err()).all(|failure| failure.code == "vault.timeout"));
 
         // As many places: the time for all of them is bounded, too.

@@ -94,9 +94,11 @@ pub(super) fn run(arguments: &[String], edge: &Edge) -> Answer {
     if asked.follow.is_none() {
         check_output(&output, &shown, asked.flags.is_set("force"))?;
     }
-    match carry_out(&asked, &named, &output, &shown, edge) {
+    let told_of = remembered(&named, edge).and_then(|()| carry_out(&asked, &named, &output, &shown, edge));
+    match told_of {
         Err(failure) if is_nothing(&failure) && asked.flags.is_set("if-replica-exists") => {
-            proves_absence(&named, edge).map(|()| String::new()).map_err(Stop::from)
+            // Litestream takes a missing folder for a replica without a backup. Its disk may not be mounted.
+            is_there(named.vault()).map(|()| String::new()).map_err(Stop::from)
         }
         Err(failure) => Err(told(&asked.when, failure)),
         Ok(answer) => answer,
@@ -237,10 +239,9 @@ fn is_nothing(failure: &Failure) -> bool {
     failure.code == "sqlite.nothing-there"
 }
 
-/// Whether what was found empty is the replica. A folder that is missing, or that isn't where this machine wrote to before, may be on a
-/// disk that isn't mounted. Litestream takes it for a replica without a backup.
-fn proves_absence(named: &Named, edge: &Edge) -> Result<(), Failure> {
-    is_there(named.vault())?;
+/// Refuses the folder of a replica on a disk that isn't mounted, as this machine noted when it wrote there: what is underneath may be
+/// nothing, or an older replica.
+fn remembered(named: &Named, edge: &Edge) -> Result<(), Failure> {
     let Named::Database(database) = named else { return Ok(()) };
     let notes = Opener::new(edge.environment.clone(), 1).place_here(database).vault_notes();
     match (&database.vault, notes) {

@@ -96,9 +96,9 @@ fn of_whole(name: &str, is_server: bool, timeline: &Timeline) -> Finding {
     }
 }
 
-/// Holes of a file's history.
+/// Holes of a file's history. One that a restore made is expected, so it isn't told.
 fn of_holes(name: &str, holes: &[Hole], now: Moment) -> Vec<Finding> {
-    let new: Vec<&Hole> = holes.iter().filter(|hole| now.since(hole.to.moment) < OLD_HOLE).collect();
+    let new: Vec<&Hole> = holes.iter().filter(|hole| !hole.restored && now.since(hole.to.moment) < OLD_HOLE).collect();
     let tell = |hole: &&Hole| {
         let from = hole.from.as_ref().map_or_else(|| "the beginning".to_owned(), |point| point.moment.to_string());
         let meaning = format!("nothing between {from} and {} can be restored: {}", hole.to.moment, hole.reason);
@@ -278,13 +278,20 @@ mod tests {
     #[test]
     fn new_holes_are_told() {
         let now = at("2026-11-22T12:00:00Z");
-        let hole = |days: u64| {
+        let of_restore = |days: u64, restored| {
             let to = Point { position: "9".into(), moment: now.before(Duration::from_secs(days * 86_400)) };
-            Hole { from: None, to, reason: "the WAL was replaced".into(), restored: false }
+            Hole { from: None, to, reason: "the WAL was replaced".into(), restored }
         };
-        for (holes, expected) in
-            [(vec![], 0), (vec![hole(29)], 1), (vec![hole(30)], 0), (vec![hole(4), hole(3), hole(2), hole(1)], SHOWN)]
-        {
+        let hole = |days| of_restore(days, false);
+        for (holes, expected) in [
+            (vec![], 0),
+            (vec![hole(29)], 1),
+            (vec![hole(30)], 0),
+            (vec![hole(4), hole(3), hole(2), hole(1)], SHOWN),
+            // Its user expects it.
+            (vec![of_restore(1, true)], 0),
+            (vec![of_restore(2, true), hole(1)], 1),
+        ] {
             let found = of_holes("app", &holes, now);
             assert_eq!(found.len(), expected, "{found:?}");
             assert!(found.iter().all(|finding| finding.verdict == Warning));

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use seawall_agent::KnownProofs;
-use seawall_agent::alarms::{Keeper, Local, judged};
+use seawall_agent::alarms::{Keeper, Local, judged, with_unread_proofs};
 use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
 use seawall_core::{Clock as _, Failure, Kind, Moment, Phase, Status, SystemClock};
 use seawall_host::folder_of;
@@ -51,7 +51,7 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
     let running = running(arguments, edge);
     let databases = running.as_ref().map_or(config.databases.len(), |running| running.statuses.len());
     let now = SystemClock.now();
-    let Recorded { statuses: recorded, unrecorded, held } = match &running {
+    let Recorded { statuses: recorded, unrecorded, unread, held } = match &running {
         Err(failure) if is_absent(failure) => recorded(config, edge, now, !arguments.no_vaults)?,
         _ => Recorded::default(),
     };
@@ -60,6 +60,7 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
     for status in statuses {
         findings.extend(protection::of_status(status, running.is_ok(), now));
     }
+    findings.extend(unread);
     findings.extend(unrecorded.iter().map(|(name, failure)| protection::of_unrecorded(name, failure)));
     findings.extend(units::of_all(config, arguments.unit.as_deref(), edge));
     findings.extend(servers::of_all(config, edge)?);
@@ -84,6 +85,8 @@ struct Recorded {
     statuses: Vec<Status>,
     /// Databases without a record that can be read, and why.
     unrecorded: Vec<(String, Failure)>,
+    /// What can't be told of their proofs.
+    unread: Vec<Finding>,
     held: Held,
 }
 
@@ -94,28 +97,47 @@ fn recorded(config: &Config, edge: &Edge, now: Moment, asks_vaults: bool) -> Res
     let is_file =
         |database: &&DatabaseConfig| !matches!(database.engine, EngineConfig::Server(_) | EngineConfig::Cluster(_));
     let mut told = Recorded::default();
-    let files: Vec<DatabaseConfig> = config.databases.iter().filter(is_file).cloned().collect();
-    let proved = if asks_vaults { super::status::proofs_of(&opener, &files)? } else { Vec::new() };
-    // Why records can't be read, the checks of the vaults tell.
-    let mut proved = proved.into_iter().map(Result::unwrap_or_default);
+    let mut files: Vec<DatabaseConfig> = config.databases.iter().filter(is_file).cloned().collect();
     for database in &files {
         told.held.files += 1;
-        let KnownProofs { standing: proof, due: proof_due, .. } = proved.next().unwrap_or_default();
         match runtime::run(opener.recorded(database)) {
             Ok(status) => {
-                let status = Status { name: database.name.clone(), proof, ..status };
                 told.held.held += usize::from(status.phase != Phase::Stopped);
-                let place = Local { proof_due, ..opener.place_here(database).read(SystemClock.now()) };
-                told.statuses.push(judged(status, Keeper::Nobody, database.judged(), place, now));
+                told.statuses.push(Status { name: database.name.clone(), proof: None, ..status });
             }
             Err(failure) if runtime::is_interrupted(&failure) => return Err(failure),
             Err(failure) => told.unrecorded.push((database.name.clone(), failure)),
         }
     }
-    match told.held.held {
-        0 => Ok(Recorded { held: told.held, ..Recorded::default() }),
-        _ => Ok(told),
+    if told.held.held == 0 {
+        return Ok(Recorded { held: told.held, ..Recorded::default() });
     }
+    let is_recorded = |database: &DatabaseConfig| told.statuses.iter().any(|status| status.name == database.name);
+    files.retain(is_recorded);
+    let proved = if asks_vaults { super::status::proofs_of(&opener, &files)? } else { Vec::new() };
+    let mut proved = proved.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+    for (database, status) in files.iter().zip(&mut told.statuses) {
+        let (known, unread) = match proved.next().flatten().transpose() {
+            Ok(known) => (known.unwrap_or_default(), None),
+            Err(failure) => (KnownProofs::default(), Some(failure)),
+        };
+        let KnownProofs { standing: proof, due: proof_due, doubts } = known;
+        let place = Local { proof_due, ..opener.place_here(database).read(SystemClock.now()) };
+        let known = Status { proof, ..status.clone() };
+        let judged = judged(known, Keeper::Nobody, database.judged(), place, now);
+        *status = match unread {
+            Some(failure) => with_unread_proofs(judged, &failure, database.judged().limits, now),
+            None => judged,
+        };
+        told.unread.extend(doubts.into_iter().map(|doubt| {
+            let next = format!(
+                "see what is in the folder of its proofs, and prove it: seawall verify --restore '{}'",
+                database.name
+            );
+            Finding::warning("proof", database.name.as_str(), doubt, next)
+        }));
+    }
+    Ok(told)
 }
 
 /// What the running process answers.

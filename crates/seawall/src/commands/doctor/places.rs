@@ -27,8 +27,11 @@ fn of_text(url: &str) -> String {
 /// Places that are away, each with the failure that told it.
 pub(in crate::commands) type Away = BTreeMap<String, Failure>;
 
-/// The answer for each item, in their order. A place that is `away` isn't asked, and its failure is the answer. The first item of a
-/// place shows whether it is away.
+/// How many items of a place show whether it is away: one of them may be slow by itself.
+const SHOW: usize = 2;
+
+/// The answer for each item, in their order. A place that is `away` isn't asked, and its failure is the answer. The first items of a
+/// place show whether it is away.
 pub(in crate::commands) async fn each<'a, I, T, F>(
     items: &'a [I],
     place: impl Fn(&I) -> String,
@@ -46,16 +49,22 @@ where
         };
         stream::iter(numbers).map(look).buffer_unordered(AT_ONCE).collect::<Vec<_>>()
     };
-    let mut firsts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut firsts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, place) in places.iter().enumerate().filter(|(_, place)| !away.contains_key(*place)) {
-        firsts.entry(place).or_insert(at);
+        let firsts = firsts.entry(place).or_default();
+        if firsts.len() < SHOW {
+            firsts.push(at);
+        }
     }
+    // Other failures than the store's are those of one database.
+    let is_of_store = |failure: &&Failure| failure.kind == Kind::Unavailable && failure.code.starts_with("vault.");
     let mut answers: BTreeMap<usize, Result<T, Failure>> =
-        all(firsts.into_values().collect()).await.into_iter().collect();
-    for (at, failure) in answers.iter().filter_map(|(at, answer)| Some((*at, answer.as_ref().err()?))) {
-        // Other failures than the store's are those of one database.
-        if failure.kind == Kind::Unavailable && failure.code.starts_with("vault.") {
-            away.insert(places[at].clone(), failure.clone());
+        all(firsts.values().flatten().copied().collect()).await.into_iter().collect();
+    for (place, firsts) in firsts {
+        let failures = firsts.iter().map(|at| answers.get(at)?.as_ref().err().filter(is_of_store));
+        // Each of them failed.
+        if let Some(failure) = failures.collect::<Option<Vec<_>>>().and_then(|all| all.first().copied()) {
+            away.insert(place.to_owned(), failure.clone());
         }
     }
     let others = (0..items.len()).filter(|at| !answers.contains_key(at));
@@ -85,9 +94,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_that_is_away_is_asked_once_and_others_at_the_same_time() {
-        let items: Vec<(&str, u32)> =
-            vec![("away", 1), ("here", 2), ("away", 3), ("denied", 4), ("here", 5), ("denied", 6)];
+    async fn a_place_that_is_away_is_hardly_asked_and_others_at_the_same_time() {
+        let of = ["away", "here", "away", "denied", "here", "denied", "away", "slow", "slow", "slow"];
+        let items: Vec<(&str, u32)> = of.into_iter().zip(1..).collect();
         let (asked, now, most) = (RefCell::new(Vec::new()), Cell::new(0), Cell::new(0));
         let look = |(place, number): &(&'static str, u32)| {
             let (place, number) = (*place, *number);
@@ -99,9 +108,10 @@ mod tests {
                 tokio::task::yield_now().await;
                 now.set(now.get() - 1);
                 let failure = |kind| Err(Failure::new(kind, "vault.x", place, "c", "d"));
-                match place {
-                    "away" => failure(Kind::Unavailable),
-                    "denied" => failure(Kind::Denied),
+                match (place, number) {
+                    // One item of a place that answers for the others.
+                    ("away", _) | ("slow", 8) => failure(Kind::Unavailable),
+                    ("denied", _) => failure(Kind::Denied),
                     _ => Ok(number),
                 }
             }
@@ -110,13 +120,14 @@ mod tests {
         let answers = each(&items, |(place, _)| (*place).to_owned(), &mut away, look).await;
         let told: Vec<_> = answers.into_iter().map(|answer| answer.map_err(|failure| failure.object)).collect();
         let no = |place: &str| Err(place.to_owned());
-        assert_eq!(told, [no("away"), Ok(2), no("away"), no("denied"), Ok(5), no("denied")]);
+        let (away_, denied) = (|| no("away"), || no("denied"));
+        assert_eq!(told, [away_(), Ok(2), away_(), denied(), Ok(5), denied(), away_(), no("slow"), Ok(9), Ok(10)]);
         asked.borrow_mut().sort_unstable();
-        assert_eq!((asked.take(), most.get()), (vec![1, 2, 4, 5, 6], 3));
+        assert_eq!((asked.take(), most.get()), (vec![1, 2, 3, 4, 5, 6, 8, 9, 10], 8));
         assert_eq!(away.keys().collect::<Vec<_>>(), ["away"]);
         // What is known to be away isn't asked again.
         each(&items, |(place, _)| (*place).to_owned(), &mut away, look).await;
         asked.borrow_mut().sort_unstable();
-        assert_eq!(asked.take(), [2, 4, 5, 6]);
+        assert_eq!(asked.take(), [2, 4, 5, 6, 8, 9, 10]);
     }
 }

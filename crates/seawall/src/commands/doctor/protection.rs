@@ -144,7 +144,11 @@ pub(super) fn of_status(status: &Status, answers: bool, now: Moment) -> Vec<Find
             found.push(Finding::fine(CHECK, name, format!("{}{}", phase.name(), to.unwrap_or_default())));
         }
     }
-    let is_told = |alarm: &&Alarm| status.error.as_ref().is_some_and(|error| alarm.cause.contains(&error.message));
+    // That the vault is away doesn't say that its proofs aren't known.
+    let says_more = |alarm: &Alarm| alarm.code == "alarm.proof-unknown";
+    let is_told = |alarm: &&Alarm| {
+        !says_more(alarm) && status.error.as_ref().is_some_and(|error| alarm.cause.contains(&error.message))
+    };
     for alarm in status.alarms.iter().filter(|alarm| !is_told(alarm) && !OF_PHASE.contains(&&*alarm.code)) {
         let meaning = format!("{} ({})", alarm.cause, alarm.code);
         found.push(match (alarm.silenced_until, alarm.severity) {
