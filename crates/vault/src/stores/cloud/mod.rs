@@ -318,7 +318,9 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
             if start_after.is_some_and(|after| key <= *after) {
                 repeated += 1;
                 if Kind::LISTS_AFTER && repeated > MOST_REPEATED {
-                    return Err(corrupt("the listing repeats itself"));
+                    return Err(corrupt(
+                        "the server begins no listing where it was asked to, and the listing repeats itself",
+                    ));
                 }
                 continue;
             }
