@@ -225,14 +225,18 @@ fn folders_of_others_are_refused_and_nothing_in_them_changes() {
     let mut other = Server::start(18);
     other.stop();
     refused(&other.data(), "postgres.other-cluster");
+    // An empty folder is no cluster: `--if-missing` is of other databases.
+    let empty = PathBuf::from(site.server.folder_of_its_own("empty"));
+    let told = site.restore(&empty, &["--if-missing"]).json();
+    assert_eq!(told["error"]["code"], "usage.arguments", "{told}");
     let strange = PathBuf::from(site.server.folder_of_its_own("strange"));
     fs::write(strange.join("thesis"), "x").expect("written");
     refused(&strange, "postgres.folder-in-use");
     // What the base can't tell apart: no pg_control.
     fs::remove_file(other.data().join("global/pg_control")).expect("removed");
     refused(&other.data(), "postgres.folder-in-use");
-    // What isn't the cluster's alone, and would be lost: the data directory of another server, and what the restore reads.
-    let mut old = Server::start(18);
+    // What isn't the cluster's, and would be lost: the data directory of another server.
+    let mut old = site.recovered(&[]);
     old.stop();
     let inner = old.data().join("18/docker");
     fs::create_dir_all(inner.join("global")).expect("made");
@@ -241,8 +245,6 @@ fn folders_of_others_are_refused_and_nothing_in_them_changes() {
         chown(path);
     }
     refused(&old.data(), "postgres.folder-in-use");
-    let told = site.restore(site.server.folder(), &["--delta"]).exits(1).json();
-    assert_eq!(told["error"]["code"], "postgres.folder-in-use", "the vault is in it: {told}");
     // A single file that is mounted.
     fs::remove_dir_all(old.data().join("18")).expect("removed");
     let (file, mounted) = (old.folder().join("pg_hba.conf"), old.data().join("pg_hba.conf"));

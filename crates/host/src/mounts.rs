@@ -22,7 +22,8 @@ pub struct Mount {
 
 /// All mounts that this process sees; none where the system doesn't tell. Blocks.
 pub fn mounts() -> Vec<Mount> {
-    std::fs::read_to_string(MOUNTS).map(|text| parse(&text)).unwrap_or_default()
+    // A path that is no text must not hide the others.
+    std::fs::read(MOUNTS).map(|bytes| parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
 }
 
 /// Reads `mountinfo`. A line that makes no sense is left out.

@@ -128,7 +128,7 @@ impl Continuous {
         plan.look_at = Instant::now()
             + match verdict {
                 Verdict::Leads | Verdict::Due | Verdict::Unknown => LONGEST_SLEEP,
-                Verdict::Waits if self.receiver.is_none() && is_fresh => SOON,
+                Verdict::Waits if self.receiver.is_none() && is_fresh && !is_written => SOON,
                 Verdict::Waits | Verdict::Lost => AGAIN,
             };
         let begun = listed.iter().map(|base| base.id.moment());

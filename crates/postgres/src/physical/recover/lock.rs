@@ -104,6 +104,8 @@ pub(super) struct Lock {
     path: PathBuf,
     /// Locked as long as it is open.
     file: File,
+    /// What this process wrote into it. No other restore writes the same.
+    text: String,
 }
 
 impl Lock {
@@ -133,26 +135,38 @@ impl Lock {
                     return Ok(Err(Holder::Server(process(&text))));
                 }
             }
-            if !seawall_host::lock(&file)? {
-                return Ok(Err(Holder::Restore));
+            match seawall_host::lock(&file) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Err(Holder::Restore)),
+                Err(error) => {
+                    if is_new {
+                        // A server takes an empty file for its own.
+                        let _gone = std::fs::remove_file(&path);
+                    }
+                    return Err(error);
+                }
             }
-            let lock = Self { path: path.clone(), file };
-            if !lock.is_there() {
+            let there = std::fs::symlink_metadata(&path).ok().zip(file.metadata().ok());
+            if !there.is_some_and(|(there, its)| is_same(&there, &its)) {
                 continue;
             }
             // PostgreSQL reads the first line; the folder is the second.
-            let text = format!("{}\n{}\n{OURS}\n", std::process::id(), data.display());
+            let mut nonce = [0; 8];
+            getrandom::fill(&mut nonce).map_err(|error| io::Error::other(error.to_string()))?;
+            let (number, nonce) = (std::process::id(), u64::from_ne_bytes(nonce));
+            let text = format!("{number}\n{}\n{OURS}\n{nonce:016x}\n", data.display());
+            let lock = Self { path, file, text };
             lock.file.set_len(0)?;
-            lock.file.write_all_at(text.as_bytes(), 0)?;
+            lock.file.write_all_at(lock.text.as_bytes(), 0)?;
             return Ok(Ok(lock));
         }
         Ok(Err(Holder::Restore))
     }
 
-    /// Whether the file is still this one: a server in another container may have taken the process that it names for a dead one.
+    /// Whether the file is still this one: a server in another container may have taken the process that it names for a dead one, and a
+    /// restore on another host may have written into it where the file system shares no locks.
     pub(super) fn is_there(&self) -> bool {
-        let there = std::fs::symlink_metadata(&self.path).ok().zip(self.file.metadata().ok());
-        there.is_some_and(|(there, its)| is_same(&there, &its))
+        File::open(&self.path).and_then(|file| text(&file)).is_ok_and(|text| text == self.text)
     }
 }
 
@@ -193,6 +207,13 @@ mod tests {
             assert_eq!(std::fs::read_to_string(&path).expect("read"), text);
         }
         std::fs::remove_file(&path).expect("removed");
+        // A restore on a host with which the file system shares no locks wrote into it.
+        let lock = take().expect("a lock");
+        let own = std::fs::read_to_string(&path).expect("read");
+        std::fs::write(&path, own.replace("seawall restore\n", "seawall restore\n1")).expect("written");
+        assert!(!lock.is_there());
+        drop(lock);
+        std::fs::remove_file(&path).expect("it is left alone");
         // A server in another container took the number for that of a dead process.
         let lock = take().expect("a lock");
         std::fs::remove_file(&path).expect("removed");

@@ -112,9 +112,18 @@ pub(super) fn check(
 ) -> Result<u64, Error> {
     let there = check_data(path, system)?;
     for place in [path].into_iter().chain(places.iter().map(|(_, to)| to.as_path())) {
-        keeps(place, needed)?;
-        if let Some(real) = std::fs::canonicalize(place).ok().filter(|_| place != path) {
-            mounted(place, &real)?;
+        if place == path {
+            keeps(place, needed)?;
+            continue;
+        }
+        // Other clusters, and other things, may have folders of their own there.
+        for own in std::fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if !own.is_dir() || !own.file_name().is_some_and(|name| name.to_string_lossy().starts_with("PG_")) {
+                continue;
+            }
+            keeps(&own, needed)?;
+            let real = std::fs::canonicalize(&own).map_err(|error| failed(&own, &error))?;
+            mounted(&own, &real)?;
         }
     }
     let marked = marked(path);
@@ -194,22 +203,20 @@ fn check_data(path: &Path, system: u64) -> Result<u64, Error> {
         let cause = "with --delta, files are written in a folder of another user";
         return Err(told(path, "postgres.as-root", cause.into(), next.into()));
     }
-    let there = match std::fs::symlink_metadata(path) {
+    let device = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         Err(error) => return Err(failed(path, &error)),
         Ok(facts) if !facts.is_dir() => {
             let next = "name the data directory itself, not a link to it";
             return Err(told(path, "postgres.folder-in-use", "it is no folder".into(), next.into()));
         }
-        Ok(facts) => {
-            let real = std::fs::canonicalize(path).map_err(|error| failed(path, &error))?;
-            mounted(path, &real)?;
-            walk(path, path, facts.dev())?
-        }
+        Ok(facts) => facts.dev(),
     };
     let found = found(path).map_err(|error| failed(path, &error))?;
     judge(&found, system).map_err(|refused| refusal(path, refused, system))?;
-    Ok(there)
+    let real = std::fs::canonicalize(path).map_err(|error| failed(path, &error))?;
+    mounted(path, &real)?;
+    walk(path, path, device)
 }
 
 fn refusal(path: &Path, refused: Refused, system: u64) -> Error {
@@ -264,7 +271,8 @@ fn walk(top: &Path, folder: &Path, device: u64) -> Result<u64, Error> {
     for entry in std::fs::read_dir(folder).map_err(|error| failed(folder, &error))? {
         let path = entry.map_err(|error| failed(folder, &error))?.path();
         let facts = std::fs::symlink_metadata(&path).map_err(|error| failed(&path, &error))?;
-        there = there.saturating_add(facts.blocks().saturating_mul(512));
+        // A file with holes, or on a disk that compresses, takes less than it has, and the base counts what a file has.
+        there = there.saturating_add(facts.len().max(facts.blocks().saturating_mul(512)));
         if !facts.is_dir() || (folder == top && path.ends_with("lost+found")) {
             continue;
         }
@@ -312,13 +320,13 @@ fn is_empty(path: &Path) -> io::Result<bool> {
     is_empty_but(path, false)
 }
 
-/// The same, but for what a restore leaves that ends before it changed anything, if that `may_be`.
+/// The same, but for what a restore leaves that ended before it changed anything: its lock only if it `may_be` one's.
 fn is_empty_but(path: &Path, may_be: bool) -> io::Result<bool> {
     let new_mark = format!("{MARK}.new");
     let counts = |entry: io::Result<std::fs::DirEntry>| {
         entry.map_or(true, |entry| {
             let name = entry.file_name();
-            name != "lost+found" && !(may_be && (name == LOCK || *name == *new_mark))
+            name != "lost+found" && *name != *new_mark && !(may_be && name == LOCK)
         })
     };
     Ok(!std::fs::read_dir(path)?.any(counts))
