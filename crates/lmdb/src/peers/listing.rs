@@ -49,7 +49,7 @@ pub(crate) async fn of_database(vault: &Vault, database: &str) -> Result<Vec<Lis
 
 /// The databases that a vault has snapshots of.
 pub(crate) async fn databases(vault: &Vault) -> Result<Vec<String>, Error> {
-    let mut entries = Box::pin(vault.entries(&Prefix::all(), None));
+    let mut entries = Box::pin(vault.entries_up_to(&Prefix::all(), None, MOST));
     let mut found = BTreeSet::new();
     while let Some(entry) = entries.try_next().await? {
         found.extend(SnapshotName::parse(entry.key.as_str()).map(|name| name.database));

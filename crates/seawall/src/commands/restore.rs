@@ -1,6 +1,6 @@
 //! `seawall restore`: get a database back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seawall_agent::config::EngineConfig;
@@ -24,9 +24,9 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     if arguments.all {
         return super::restore_all::run(arguments, &request(arguments)?, edge);
     }
-    if let Some(existing) = existing(arguments, edge)? {
-        let document = json!({ "skipped": true, "output": existing });
-        return Ok(Output::done(format!("{} exists; nothing was restored\n", existing.display()), &document));
+    let there = existing(arguments, edge)?;
+    if let Some(Existing { path, is_known: true }) = &there {
+        return Ok(skipped(path));
     }
     let source = source_of(arguments, edge)?;
     let opener = edge.opener(runtime::working())?;
@@ -39,6 +39,9 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
             super::restore_cluster::restore(arguments, &source, &vault, when, edge, common.json).await
         };
         return runtime::run_with(runtime::serving(jobs), between(&source, &request, work));
+    }
+    if let Some(existing) = &there {
+        return Ok(skipped(&existing.path));
     }
     let (source, request) = prepare(arguments, edge)?;
     if arguments.follow {
@@ -55,6 +58,12 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     }
     let (told, restored) = runtime::run(restore(&source, &request, &opener, progress))?;
     Ok(Output::done(told + &render(&restored), &document(&restored)))
+}
+
+/// The answer where nothing is restored, because something is there.
+fn skipped(existing: &Path) -> Output {
+    let document = json!({ "skipped": true, "output": existing });
+    Output::done(format!("{} exists; nothing was restored\n", existing.display()), &document)
 }
 
 /// What is asked for, still without a file.
@@ -75,8 +84,15 @@ pub(crate) fn prepare(arguments: &RestoreArguments, edge: &Edge) -> Result<(Sour
     Ok((source, request))
 }
 
+/// What is there, and so isn't restored.
+struct Existing {
+    path: PathBuf,
+    /// Whether no vault has to be asked. A folder may be that of a cluster, and then only the vault knows.
+    is_known: bool,
+}
+
 /// The file that is there, and so isn't restored. No vault is asked: it may be away, and the file is what the application needs.
-fn existing(arguments: &RestoreArguments, edge: &Edge) -> Result<Option<PathBuf>, Failure> {
+fn existing(arguments: &RestoreArguments, edge: &Edge) -> Result<Option<Existing>, Failure> {
     if !arguments.if_missing || arguments.follow || super::restore_cluster::is_asked(arguments) {
         return Ok(None);
     }
@@ -85,7 +101,9 @@ fn existing(arguments: &RestoreArguments, edge: &Edge) -> Result<Option<PathBuf>
         Source::Database(database) if matches!(database.engine, EngineConfig::Cluster(_)) => None,
         source => named_output(arguments, source, edge),
     };
-    Ok(output.filter(|output| std::fs::symlink_metadata(output).is_ok()))
+    let there = output.filter(|output| std::fs::symlink_metadata(output).is_ok());
+    let is_configured = matches!(source, Source::Database(_));
+    Ok(there.map(|path| Existing { is_known: is_configured || !path.is_dir(), path }))
 }
 
 /// What is restored.

@@ -217,13 +217,14 @@ fn of_path(path: PathBuf) -> Asked {
     Asked::at(path, status.map(|status| judged(status, Keeper::Nobody, database, local, SystemClock.now())))
 }
 
-/// The exit code of `--check`: critical alarms that aren't silenced fail, and so does a status that can't be read; warnings make
-/// it partial.
+/// The exit code of `--check`: critical alarms that aren't silenced fail, and so does a status that can't be read; warnings, and what
+/// can't be told of proofs, make it partial.
 fn check(asked: &[Asked]) -> Exit {
     let known = || asked.iter().filter_map(|asked| asked.status.as_ref().ok());
     let fails =
         asked.iter().any(|asked| asked.status.is_err()) || known().any(|status| alarms::is_urgent(&status.alarms));
-    let warns = known().flat_map(|status| &status.alarms).any(|alarm| alarm.silenced_until.is_none());
+    let doubts = asked.iter().any(|asked| !asked.doubts.is_empty());
+    let warns = doubts || known().flat_map(|status| &status.alarms).any(|alarm| alarm.silenced_until.is_none());
     Exit::judge(!fails, !warns)
 }
 
@@ -526,7 +527,9 @@ mod tests {
         );
         assert_eq!(together(vec![("s3://b".into(), Err(failure()))]).map(drop), Err(failure()));
         let known = Asked::at("/x".into(), Ok(Status { error: None, ..status() }));
-        let output = render(vec![Asked { doubts: told.doubts, ..known }], Moment::from_millis(61_000));
+        let asked = vec![Asked { doubts: told.doubts, ..known }];
+        assert_eq!(check(&asked), Exit::Partly);
+        let output = render(asked, Moment::from_millis(61_000));
         assert!(output.text.contains("\napp: can't be told: a record is odd\n"), "{}", output.text);
         assert_eq!(output.json[0]["proof_doubts"][0], "a record is odd", "{}", output.json);
     }

@@ -6,12 +6,14 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, chown, fchown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, renameat, unlinkat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -42,46 +44,47 @@ impl Note {
     }
 }
 
+/// The file, and what it is called while it is written.
+const NAME: &str = "restored.json";
+const PARTIAL: &str = "restored.tmp";
+
 fn path(state_dir: &Path) -> PathBuf {
-    state_dir.join("restored.json")
+    state_dir.join(NAME)
 }
 
-/// Notes that a restore made this file. Makes the state directory if there is none. Root restores for the user whose process protects
-/// the database: what is made belongs to the owner of the folder around it. Blocks.
+/// Notes that a restore made this file. Root restores for the user whose process protects the database: what root makes in the state
+/// directory belongs to its owner. Blocks.
 pub(crate) fn note(state_dir: &Path, database: &Path) -> Result<(), Error> {
-    let path = path(state_dir);
     let write = || -> io::Result<()> {
-        make(state_dir)?;
-        let owner = fs::metadata(state_dir)?;
+        let is_root = rustix::process::geteuid().is_root();
+        make(state_dir, is_root)?;
+        // The owner may have planted links: nothing is reached by a path from here on, and the file is always a new one.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = openat(CWD, state_dir, flags, Mode::empty())?;
+        let owner = fstat(&folder)?;
         let bytes = serde_json::to_vec(&Note::of(database)?)?;
-        let partial = path.with_extension("tmp");
-        // The owner may have planted a link: the file is always a new one.
-        match fs::remove_file(&partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        match unlinkat(&folder, PARTIAL, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
         }
-        let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-        if owner.uid() != new.metadata()?.uid() {
-            fchown(&new, Some(owner.uid()), Some(owner.gid()))?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut new = File::from(openat(&folder, PARTIAL, flags, Mode::RUSR | Mode::WUSR)?);
+        if is_root {
+            fchown(&new, Some(owner.st_uid), Some(owner.st_gid))?;
         }
         new.write_all(&bytes)?;
-        fs::rename(&partial, &path)
+        Ok(renameat(&folder, PARTIAL, &folder, NAME)?)
     };
-    write().map_err(Error::io(&path))
+    write().map_err(Error::io(&path(state_dir)))
 }
 
-/// Makes the state directory, for the owner of the folder around it.
-fn make(state_dir: &Path) -> io::Result<()> {
-    match fs::DirBuilder::new().mode(0o700).create(state_dir) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        Err(error) => return Err(error),
+/// Makes the state directory. Root makes none in a folder of another user: that user's process couldn't use it.
+fn make(state_dir: &Path, is_root: bool) -> io::Result<()> {
+    let around = state_dir.parent().unwrap_or(Path::new("/"));
+    if state_dir.is_dir() || (is_root && fs::metadata(around).is_ok_and(|around| around.uid() != 0)) {
+        return Ok(());
     }
-    let around = fs::metadata(state_dir.parent().unwrap_or(Path::new("/")))?;
-    if around.uid() != fs::metadata(state_dir)?.uid() {
-        chown(state_dir, Some(around.uid()), Some(around.gid()))?;
-    }
-    Ok(())
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(state_dir)
 }
 
 /// Whether the file at the database's path is the one that a restore made. Blocks.
@@ -105,6 +108,8 @@ pub(crate) fn forget(state_dir: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::chown;
+
     use super::*;
 
     #[test]
@@ -129,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_root_notes_belongs_to_the_owner_of_the_folder_around_it() {
+    fn what_root_notes_belongs_to_the_owner_of_the_state_directory() {
         let folder = tempfile::tempdir().expect("a folder");
         let (database, state) = (folder.path().join("app.db"), folder.path().join(".app.db-seawall"));
         fs::write(&database, "x").expect("written");
@@ -137,15 +142,24 @@ mod tests {
             eprintln!("left out: this user may not give files away");
             return;
         }
-        // A folder that is there keeps its owner, and so does what is noted in it.
-        for owner in [(54_321, 54_322), (54_323, 54_324)] {
-            note(&state, &database).expect("noted");
-            for made in [state.clone(), path(&state)] {
-                let made = fs::metadata(made).expect("there");
-                assert_eq!((made.uid(), made.gid()), owner);
-            }
-            assert!(is(&state, &database));
-            chown(&state, Some(54_323), Some(54_324)).expect("given away");
-        }
+        // In another user's folder, root makes none.
+        note(&state, &database).expect_err("there is no folder");
+        assert!(!state.exists());
+        fs::create_dir(&state).expect("made");
+        chown(&state, Some(54_323), Some(54_324)).expect("given away");
+        note(&state, &database).expect("noted");
+        let made = fs::metadata(path(&state)).expect("there");
+        assert_eq!((made.uid(), made.gid(), is(&state, &database)), (54_323, 54_324, true));
+        // Links that the owner planted lead root nowhere.
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        fs::write(elsewhere.path().join(PARTIAL), "another's").expect("written");
+        let link = |to: &Path, at: &Path| std::os::unix::fs::symlink(to, at).expect("linked");
+        link(&elsewhere.path().join(PARTIAL), &state.join(PARTIAL));
+        note(&state, &database).expect("noted");
+        fs::rename(&state, folder.path().join("aside")).expect("moved");
+        link(elsewhere.path(), &state);
+        note(&state, &database).expect_err("it is a link");
+        assert_eq!(fs::read_to_string(elsewhere.path().join(PARTIAL)).expect("read"), "another's");
+        assert_eq!(fs::read_dir(elsewhere.path()).expect("read").count(), 1);
     }
 }

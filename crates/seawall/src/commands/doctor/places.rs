@@ -1,5 +1,5 @@
-//! Looks at many things in few places, several at once. A place that is away is asked once: each request to it takes until its retries
-//! end.
+//! Looks at many things in few places, several at once. A place that is away is asked for few of them: each request to it takes until
+//! its retries end.
 
 use std::collections::BTreeMap;
 

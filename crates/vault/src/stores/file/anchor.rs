@@ -275,7 +275,29 @@ fn mount_of(folder: &Path, device: u64) -> Option<PathBuf> {
 pub(super) fn disk_of(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().ok()?;
     let device = folder.metadata().ok()?.dev();
-    mount_of(&folder, device)
+    let mount = mount_of(&folder, device)?;
+    // A unit of systemd with ProtectHome=tmpfs has memory around each folder that is bound into it. Outside the unit nothing is
+    // mounted there.
+    let around = above(&mount).next()?;
+    (is_memory(&mount) || !is_memory(&around)).then_some(mount)
+}
+
+/// Whether a folder is in memory.
+#[cfg(target_os = "linux")]
+fn is_memory(folder: &Path) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    rustix::fs::statfs(folder).is_ok_and(|facts| {
+        // The field is signed on some machines, and wider than the number on others.
+        let kind = u64::try_from(facts.f_type).unwrap_or_default() & 0xffff_ffff;
+        kind == TMPFS || kind == RAMFS
+    })
+}
+
+/// Whether a folder is in memory; where the system doesn't tell, it isn't.
+#[cfg(not(target_os = "linux"))]
+fn is_memory(_folder: &Path) -> bool {
+    false
 }
 
 /// Whether a folder is on another device than the folder around it.

@@ -130,6 +130,8 @@ impl Memory {
         match self.try_read() {
             Ok(notes) => Some(notes),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
+            // A command of another user reads the vault.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(error) => {
                 if !self.is_told.swap(true, Ordering::Relaxed) {
                     let file = self.file.display();
