@@ -19,6 +19,7 @@ mod moment;
 mod over;
 mod settings;
 mod start;
+mod windows;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
