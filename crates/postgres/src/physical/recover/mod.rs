@@ -6,7 +6,8 @@
 //! recovery at the target.
 //!
 //! The rooms beside these: `listing` (PostgreSQL's own manifest of a backup), `line` (how far the log goes),
-//! `moment` (what the log says of a moment), `start` (runs a server to the target).
+//! `moment` (what the log says of a moment), `start` (runs a server to the target), `windows` (which blocks go together), `over` (a
+//! folder that is there, with `--delta`) and its `lock`, `handed` (what the recovery needs of the restore).
 
 pub(crate) mod choose;
 mod fill;
