@@ -161,21 +161,9 @@ fn asked(running: Option<Vec<Status>>, arguments: &StatusArguments, edge: &Edge)
         let proved = proofs_of(&opener, &config.databases)?;
         let of = |(database, proved): (DatabaseConfig, Result<KnownProofs, Failure>)| {
             let (engine, source) = (database.engine.name(), database.source().to_string());
-            let (known, unread) =
-                proved.map_or_else(|failure| (KnownProofs::default(), Some(failure)), |known| (known, None));
-            let KnownProofs { standing: proof, due: proof_due, doubts } = known;
-            let place = Local { proof_due, ..opener.place_here(&database).read(SystemClock.now()) };
             let status = runtime::run(opener.recorded(&database));
-            let status = status.map(|status| Status { proof: proof.or(status.proof.clone()), ..status });
-            let now = SystemClock.now();
-            let judged = |status| {
-                let status = judged(status, Keeper::Nobody, database.judged(), place, now);
-                match &unread {
-                    Some(failure) => with_unread_proofs(status, failure, database.judged().limits, now),
-                    None => status,
-                }
-            };
-            let status = status.map(judged);
+            let status = status.map(|status| judged_by_records(&opener, &database, status, &proved, SystemClock.now()));
+            let doubts = proved.map(|known| known.doubts).unwrap_or_default();
             let named = status.map(|status| Status { name: database.name, ..status });
             Asked { engine, source: PathBuf::from(source), status: named, doubts }
         };
@@ -202,6 +190,25 @@ fn running(arguments: &StatusArguments, edge: &Edge) -> Result<Option<Running>, 
         Ok(told) => Ok(Some(told)),
         Err(failure) if failure.code == "agent.no-process" && !named => Ok(None),
         Err(failure) => Err(failure),
+    }
+}
+
+/// A status that was recorded, judged where no process runs: by the records on this machine, and by what the vaults told of its proofs.
+pub(super) fn judged_by_records(
+    opener: &Opener,
+    database: &DatabaseConfig,
+    status: Status,
+    proved: &Result<KnownProofs, Failure>,
+    now: Moment,
+) -> Status {
+    let known = proved.as_ref().ok();
+    let proof = known.and_then(|known| known.standing.clone()).or_else(|| status.proof.clone());
+    let proof_due = known.and_then(|known| known.due);
+    let local = Local { proof_due, ..opener.place_here(database).read(now) };
+    let status = judged(Status { proof, ..status }, Keeper::Nobody, database.judged(), local, now);
+    match proved {
+        Ok(_) => status,
+        Err(failure) => with_unread_proofs(status, failure, database.judged().limits, now),
     }
 }
 

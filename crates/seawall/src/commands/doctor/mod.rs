@@ -19,7 +19,6 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use seawall_agent::KnownProofs;
-use seawall_agent::alarms::{Keeper, Local, judged, with_unread_proofs};
 use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
 use seawall_core::{Clock as _, Failure, Kind, Moment, Phase, Status, SystemClock};
 use seawall_host::folder_of;
@@ -114,22 +113,13 @@ fn recorded(config: &Config, edge: &Edge, now: Moment, asks_vaults: bool) -> Res
     }
     let is_recorded = |database: &DatabaseConfig| told.statuses.iter().any(|status| status.name == database.name);
     files.retain(is_recorded);
-    let proved = if asks_vaults { super::status::proofs_of(&opener, &files)? } else { Vec::new() };
-    let mut proved = proved.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
-    for (database, status) in files.iter().zip(&mut told.statuses) {
-        let (known, unread) = match proved.next().flatten().transpose() {
-            Ok(known) => (known.unwrap_or_default(), None),
-            Err(failure) => (KnownProofs::default(), Some(failure)),
-        };
-        let KnownProofs { standing: proof, due: proof_due, doubts } = known;
-        let place = Local { proof_due, ..opener.place_here(database).read(SystemClock.now()) };
-        let known = Status { proof, ..status.clone() };
-        let judged = judged(known, Keeper::Nobody, database.judged(), place, now);
-        *status = match unread {
-            Some(failure) => with_unread_proofs(judged, &failure, database.judged().limits, now),
-            None => judged,
-        };
-        told.unread.extend(doubts.into_iter().map(|doubt| {
+    let proved = match asks_vaults {
+        true => super::status::proofs_of(&opener, &files)?,
+        false => files.iter().map(|_| Ok(KnownProofs::default())).collect(),
+    };
+    for ((database, status), proved) in files.iter().zip(&mut told.statuses).zip(proved) {
+        *status = super::status::judged_by_records(&opener, database, status.clone(), &proved, now);
+        told.unread.extend(proved.into_iter().flat_map(|known| known.doubts).map(|doubt| {
             let next = format!(
                 "see what is in the folder of its proofs, and prove it: seawall verify --restore '{}'",
                 database.name
