@@ -7,7 +7,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use seawall_core::{Failure, Kind, Moment};
 use serde::{Deserialize, Serialize};
@@ -33,14 +33,7 @@ struct Silence {
 /// The end of the silence that a file holds; `None` for a file that is missing, can't be understood or says what no command of `now`
 /// or before can have said.
 pub(super) fn read(file: &Path, now: Moment) -> Option<Moment> {
-    // The owner of the folder may have put something else there, on which opening or reading would wait.
-    if !std::fs::symlink_metadata(file).ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    let open = File::open(file).ok()?;
-    let written = open.metadata().ok()?.modified().ok()?;
-    open.take(LONGEST_FILE).read_to_end(&mut bytes).ok()?;
+    let (bytes, written) = content(file)?;
     let silence: Silence = serde_json::from_slice(&bytes).ok()?;
     if silence.format != FORMAT {
         return None;
@@ -71,6 +64,19 @@ pub(super) fn write(file: &Path, until: Option<Moment>) -> Result<(), Failure> {
         replace(file, &bytes)
     });
     written.map_err(|error| failed(file, &error))
+}
+
+/// What a small file holds, and when it was written; `None` for what is no file, or can't be read.
+pub(super) fn content(file: &Path) -> Option<(Vec<u8>, SystemTime)> {
+    // The owner of the folder may have put something else there, on which opening or reading would wait.
+    if !std::fs::symlink_metadata(file).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let open = File::open(file).ok()?;
+    let written = open.metadata().ok()?.modified().ok()?;
+    open.take(LONGEST_FILE).read_to_end(&mut bytes).ok()?;
+    Some((bytes, written))
 }
 
 /// Makes the folder of a file.

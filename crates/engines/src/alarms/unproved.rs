@@ -3,20 +3,15 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use seawall_core::Moment;
 use serde::{Deserialize, Serialize};
 
-use super::silence::{make_folder, replace};
+use super::silence::{content, make_folder, replace};
 
 /// The version of the file; see docs/formats.md.
 const FORMAT: u32 = 1;
-
-/// More is never read.
-const LONGEST_FILE: u64 = 4096;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Unproved {
@@ -26,11 +21,7 @@ struct Unproved {
 
 /// The moment that a file holds; `None` for a file that is missing or can't be understood, and for a moment of the future. Blocks.
 pub(super) fn read(file: &Path, now: Moment) -> Option<Moment> {
-    if !std::fs::symlink_metadata(file).ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    File::open(file).ok()?.take(LONGEST_FILE).read_to_end(&mut bytes).ok()?;
+    let (bytes, _) = content(file)?;
     let unproved: Unproved = serde_json::from_slice(&bytes).ok()?;
     (unproved.format == FORMAT && unproved.since <= now).then_some(unproved.since)
 }
