@@ -39,8 +39,8 @@ pub struct Policy {
     pub download: Option<Throttle>,
     /// Connections to servers; vaults whose policies are clones of one share them.
     pub connections: Connections,
-    /// The file of this machine that notes where vaults in folders are, so that one on a disk that isn't mounted isn't begun anew;
-    /// `None` notes nothing.
+    /// The file in which this machine notes the places of vaults in folders. With it, no vault is begun anew in the place of a disk that
+    /// isn't mounted. With `None`, nothing is noted.
     pub notes: Option<PathBuf>,
     /// Whether the vault is encrypted; one that disagrees is refused. Only [`crate::Vault::open`] asks.
     pub access: Access,

@@ -32,7 +32,7 @@ impl Place {
         Self { silence: Some(state.join("silence.json")), state: Some(state) }
     }
 
-    /// The file of another name beside the one that holds the silence.
+    /// The file called `name` in the folder that holds the file of the silence.
     pub fn beside(&self, name: &str) -> Option<PathBuf> {
         let silence = self.silence.as_deref()?;
         let text = silence.file_name()?.to_str()?;

@@ -127,7 +127,7 @@ pub(super) struct Found {
     pub(super) newest: Option<Newest>,
     /// The newest base whose manifest can be read, whether it restores anything or not.
     pub(super) last: Option<Brief>,
-    /// How far the log goes from the start of that one on.
+    /// How far the log goes from the start of the base `last` on.
     pub(super) reached: Option<Lsn>,
     /// The log, if there is one.
     pub(super) log: Option<Log>,

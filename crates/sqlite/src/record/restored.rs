@@ -87,7 +87,7 @@ fn make(state_dir: &Path, is_root: bool) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(state_dir)
 }
 
-/// Whether the file at the database's path is the one that a restore made. Blocks.
+/// Whether a restore made the file at the database's path. Blocks.
 pub(crate) fn is(state_dir: &Path, database: &Path) -> bool {
     let noted = || -> Option<bool> {
         let path = path(state_dir);
