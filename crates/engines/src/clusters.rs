@@ -173,8 +173,8 @@ impl ClusterSource for Hooked {
         self.source.heard().await
     }
 
-    async fn settings(&self, synchronous: bool) -> Result<Settings, Failure> {
-        self.source.settings(synchronous).await
+    async fn settings(&self) -> Result<Settings, Failure> {
+        self.source.settings().await
     }
 }
 

@@ -54,7 +54,7 @@ impl Continuous {
         plan.ask_at = Some(Instant::now() + if changes { ASKS } else { LONGEST_SLEEP });
         if let Some(receiver) = synchronous {
             // Whether commits wait may be changed while the log streams.
-            match self.source.settings(true).await {
+            match self.source.settings().await {
                 Ok(settings) => receiver.knows(&settings),
                 Err(failure) => tracing::debug!(database = self.name, code = failure.code, "{failure}"),
             }

@@ -559,7 +559,7 @@ mod tests {
             Ok(None)
         }
 
-        async fn settings(&self, _: bool) -> Result<Settings, Failure> {
+        async fn settings(&self) -> Result<Settings, Failure> {
             Ok(Settings::default())
         }
 

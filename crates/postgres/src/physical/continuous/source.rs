@@ -28,8 +28,8 @@ pub trait ClusterSource: Send + Sync {
     /// What it heard of its primary; `None` if it is no standby.
     async fn heard(&self) -> Result<Option<Heard>, Failure>;
 
-    /// Its settings that matter to a receiver whose commits are to wait, if `synchronous`.
-    async fn settings(&self, synchronous: bool) -> Result<Settings, Failure>;
+    /// Its settings that matter where its commits are to wait.
+    async fn settings(&self) -> Result<Settings, Failure>;
 }
 
 /// What a standby heard of its primary.
@@ -88,9 +88,9 @@ impl ClusterSource for Server {
         Ok(heard)
     }
 
-    async fn settings(&self, synchronous: bool) -> Result<Settings, Failure> {
+    async fn settings(&self) -> Result<Settings, Failure> {
         let mut connection = base::connect(&self.target).await?;
-        let settings = Settings::of(&mut connection, synchronous).await?;
+        let settings = Settings::of(&mut connection, true).await?;
         connection.close().await;
         Ok(settings)
     }
