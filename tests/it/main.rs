@@ -91,4 +91,5 @@ mod wal_timelines;
 mod we_restore_what_litestream_wrote;
 mod web;
 mod web_actions;
+mod web_prefix;
 mod webdav;

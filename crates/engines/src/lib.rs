@@ -41,6 +41,7 @@ pub use encryption::{Encryption, state_folder};
 pub use hooks::{About, Hooks, Operation};
 pub use keep::Keep;
 pub use open::{Opener, read_state_dir, read_status};
+pub use recognise::is_there;
 pub use seawall_postgres::physical::examine::{Examined, examine};
 pub use seawall_postgres::physical::receive as wal;
 pub use seawall_postgres::physical::{base, extract, recover};

@@ -59,7 +59,7 @@ pub(super) async fn plan(look: &Look, member: &Seen, text: &str) -> Result<Plann
             }
         })
     };
-    let (point, read, objects, doubts) = look.in_time(&member.config.name, work).await?;
+    let (point, read, objects, doubts) = look.turns().in_time(&member.config.name, work).await?;
     let config = look.actions().reloader().status().map(|status| status.file);
     let command = in_shell(&command(&named(member, config), &target, &point.position));
     Ok(Planned { point, read, objects, doubts, command, has_gap: target.has_gap() })

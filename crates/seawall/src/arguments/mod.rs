@@ -17,6 +17,7 @@ mod shell;
 mod ui;
 mod vault;
 mod wal;
+mod web;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,6 +42,7 @@ pub(crate) use self::shell::*;
 pub(crate) use self::ui::*;
 pub(crate) use self::vault::*;
 pub(crate) use self::wal::*;
+pub(crate) use self::web::*;
 
 /// Keeps databases recoverable from storage that you control, continuously.
 #[derive(Debug, Parser)]
@@ -145,6 +147,8 @@ pub(crate) enum Command {
     Fleet(FleetArguments),
     /// Look at the databases of a running process, or of a vault, and restore, on a terminal
     Ui(UiArguments),
+    /// Show every database below a prefix on a page, from the vaults alone
+    Web(WebArguments),
     /// Silence the alarms of a database for a while
     Silence(SilenceArguments),
     /// Find what is wrong or will be, each with the command that mends it
@@ -242,7 +246,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 60);
+        assert_eq!(commands.len(), 61);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -256,6 +260,10 @@ mod tests {
             ("seawall init", true),
             ("seawall init s3://bucket/p --keep 30d -o /etc/seawall.yml --yes --force --json", true),
             ("seawall init a b", false),
+            ("seawall web s3://bucket/p", true),
+            ("seawall web ./v --listen 0.0.0.0:80 --token-file t --host a --host b --path /x --fresh 5m --json", true),
+            ("seawall web", false),
+            ("seawall web ./v --fresh 0s", false),
             ("seawall replicate app.db ./vault", true),
             ("seawall replicate --config seawall.yml", true),
             ("seawall replicate ./data ./vault --pattern *.db --recursive --socket s.sock", true),

@@ -34,6 +34,7 @@ mod vault;
 mod verify;
 mod verify_all;
 pub(crate) mod wal;
+mod web;
 
 use seawall_agent::{Level, LogFormat, Times, start_logging};
 use seawall_core::Failure;
@@ -50,6 +51,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Replicate(_) | Command::Lmdb(_) | Command::Wal(WalCommand::Receive(_)) => true,
         // A line of the log would go into the middle of a screen.
         Command::Ui(_) => true,
+        Command::Web(_) => true,
         Command::Restore(arguments) => arguments.follow,
         _ => false,
     };
@@ -72,6 +74,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Status(arguments) => status::run(&arguments, edge),
         Command::Fleet(arguments) => fleet::run(&arguments, edge),
         Command::Ui(arguments) => crate::ui::run(&arguments, edge, common.json),
+        Command::Web(arguments) => web::run(&arguments, &common, edge),
         Command::Silence(arguments) => silence::run(&arguments, edge),
         Command::Doctor(arguments) => doctor::run(&arguments, edge),
         Command::Explain(arguments) => explain::run(&arguments),

@@ -21,7 +21,7 @@ mod days;
 mod planner;
 mod timeline;
 
-use self::planner::{of_proofs, restore};
+pub(in crate::web) use self::planner::{Shown, of_proofs, restore};
 
 /// The page. `at` is the moment whose restore is planned, if one is asked for.
 pub(in crate::web) async fn answer(site: &Site<'_>, name: &str, at: Option<&str>) -> Answer {
@@ -46,11 +46,16 @@ pub(in crate::web) async fn answer(site: &Site<'_>, name: &str, at: Option<&str>
         let found = parts.beside.iter().find(|(found, _)| found == id);
         PreEscaped(found.map_or("", |(_, html)| html))
     };
+    let named = [("name", name.as_str())];
+    let shown = Shown { prefix: site.prefix, named: &named, at, planned: planned.as_ref(), history: &history };
+    let to_form = |deed: Deed, at: &str| {
+        (site.form.is_some() && deed.suits(&member, false)).then(|| link_to_form(site.prefix, deed, &name, Some(at)))
+    };
     let body = html! {
         (part("facts"))
         (part("alarms"))
         @if site.form.is_some() { (of_deeds(site.prefix, &member, &known)) }
-        (restore(site, &member, (at, planned.as_ref()), &history))
+        (restore(&shown, to_form))
         (of_proofs(&history))
         (part("curves"))
         (part("figures"))
@@ -115,7 +120,7 @@ fn facts(known: &Known) -> Markup {
     }
 }
 
-fn alarms(status: &Status) -> Markup {
+pub(in crate::web) fn alarms(status: &Status) -> Markup {
     let one = |alarm: &Alarm| {
         let (class, severity) = match alarm.severity {
             Severity::Critical => ("b bad", "✕ critical"),

@@ -1,15 +1,15 @@
 //! The planner: what can be restored, which command restores a moment, and what proves it.
 
 use maud::{Markup, html};
-use seawall_core::{Clock as _, Proof, SystemClock};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use seawall_core::{Clock as _, Failure, Proof, SystemClock};
 
-use super::{days, link_to_form, timeline};
+use super::{days, timeline};
 use crate::figures::{bytes, span};
-use crate::fleet::Seen;
 use crate::web::deed::Deed;
 use crate::web::look::History;
 use crate::web::plan::{self, Planned};
-use crate::web::screens::{Site, failure, link_to, time};
+use crate::web::screens::{failure, time};
 
 /// Objects of a plan that are listed.
 const OBJECTS: usize = 20;
@@ -17,18 +17,31 @@ const OBJECTS: usize = 20;
 /// Proofs that are listed.
 const PROOFS: usize = 5;
 
-/// The timeline with the planner, which moves along it.
-pub(super) fn restore(
-    site: &Site<'_>,
-    member: &Seen,
-    (at, planned): (Option<&str>, Option<&Result<Planned, seawall_core::Failure>>),
-    history: &History,
-) -> Markup {
-    let (prefix, name) = (site.prefix, &member.config.name);
-    let link = format!("{}&at=", link_to(prefix, name));
-    let to_form = |deed: Deed, at: &str| {
-        (site.form.is_some() && deed.suits(member, false)).then(|| link_to_form(prefix, deed, name, Some(at)))
-    };
+/// What the planner shows of a database.
+pub(in crate::web) struct Shown<'a> {
+    pub(in crate::web) prefix: &'a str,
+    /// The fields of a query that name the database, with their values.
+    pub(in crate::web) named: &'a [(&'a str, &'a str)],
+    /// The moment that the visitor asks for.
+    pub(in crate::web) at: Option<&'a str>,
+    /// The plan for this moment.
+    pub(in crate::web) planned: Option<&'a Result<Planned, Failure>>,
+    pub(in crate::web) history: &'a History,
+}
+
+impl Shown<'_> {
+    /// The beginning of a link that plans a restore: a moment or a position follows.
+    fn link(&self) -> String {
+        let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+        let fields: String = self.named.iter().map(|(key, value)| format!("{key}={}&", encoded(value))).collect();
+        format!("{}/database?{fields}at=", self.prefix)
+    }
+}
+
+/// The timeline with the planner, which moves along it. `to_form` makes the link to the form of an action, where the visitor may act.
+pub(in crate::web) fn restore(shown: &Shown<'_>, to_form: impl Fn(Deed, &str) -> Option<String>) -> Markup {
+    let Shown { prefix, named, at, planned, history } = *shown;
+    let link = shown.link();
     let reached = planned.and_then(|planned| planned.as_ref().ok()).map(|planned| planned.point.moment);
     html! {
         h2 #restore { "What can be restored" }
@@ -37,7 +50,7 @@ pub(super) fn restore(
             Err(error) => (failure("The timeline can't be shown", error)),
         }
         form method="get" action={ (prefix) "/database#restore" } {
-            input type="hidden" name="name" value=(name);
+            @for (key, value) in named { input type="hidden" name=(key) value=(value); }
             div {
                 label for="at" { "Moment" }
                 input #at name="at" size="32" value=(at.unwrap_or("latest")) aria-describedby="at-help" autocomplete="off";
@@ -94,7 +107,7 @@ fn plan_of(link: &str, planned: &Planned, to_form: impl Fn(Deed, &str) -> Option
     }
 }
 
-pub(super) fn of_proofs(history: &History) -> Markup {
+pub(in crate::web) fn of_proofs(history: &History) -> Markup {
     let one = |proof: &Proof| {
         html! {
             li {
