@@ -9,6 +9,7 @@ mod alarms;
 mod as_stored;
 mod at_rest;
 mod azure;
+mod bench;
 mod big;
 mod big_postgres;
 mod cli_copy;

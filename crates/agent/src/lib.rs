@@ -41,6 +41,7 @@ pub use process::protect::{Job, Summary, protect};
 pub use process::signals::{Signals, Stop};
 pub use process::{Also, Outcome};
 pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
+pub use seawall_engines::bench;
 pub use seawall_engines::catalog;
 pub use seawall_engines::proofs::{
     KnownProofs, MOST_MOMENTS, ProofOrder, Proofs, Recorded, SCRATCH, TOO_LONG, beyond, first_fault, sets, standing,

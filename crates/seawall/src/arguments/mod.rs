@@ -1,5 +1,6 @@
 //! The command line as it is typed.
 
+mod bench;
 mod doctor;
 #[cfg(test)]
 mod documented;
@@ -29,6 +30,7 @@ use self::lmdb::LmdbCommand;
 use self::ltx::LtxCommand;
 use crate::progress::ProgressForm;
 
+pub(crate) use self::bench::*;
 pub(crate) use self::doctor::*;
 pub(crate) use self::encrypted::*;
 pub(crate) use self::explain::*;
@@ -127,6 +129,8 @@ pub(crate) enum Command {
     Replicate(ReplicateArguments),
     /// Make a complete copy of a server's database now
     Backup(BackupArguments),
+    /// Measure how fast a backup is here, beside the ceilings of source, codec and store
+    Bench(BenchArguments),
     /// Get a database back
     Restore(RestoreArguments),
     /// Show what can be restored: ranges, points and holes
@@ -246,7 +250,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 61);
+        assert_eq!(commands.len(), 62);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -260,6 +264,9 @@ mod tests {
             ("seawall init", true),
             ("seawall init s3://bucket/p --keep 30d -o /etc/seawall.yml --yes --force --json", true),
             ("seawall init a b", false),
+            ("seawall bench postgresql://u@h/d", true),
+            ("seawall bench mysql://u@h/ ./v --jobs 4 --compression lz4 --json", true),
+            ("seawall bench", false),
             ("seawall web s3://bucket/p", true),
             ("seawall web ./v --listen 0.0.0.0:80 --token-file t --host a --host b --path /x --fresh 5m --json", true),
             ("seawall web", false),

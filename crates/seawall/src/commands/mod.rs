@@ -4,6 +4,7 @@ mod acknowledge;
 pub(crate) mod agent;
 mod backup;
 mod backup_cluster;
+mod bench;
 mod check;
 mod compare;
 mod copy;
@@ -64,6 +65,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Init(arguments) => init::run(&arguments, edge, common.json),
         Command::Replicate(arguments) => replicate::run(&arguments, &common, edge),
         Command::Backup(arguments) => backup::run(&arguments, edge, common.json),
+        Command::Bench(arguments) => bench::run(&arguments, edge, common.json),
         Command::Restore(arguments) => restore::run(&arguments, &common, edge),
         Command::Timeline(arguments) => timeline::run(&arguments, edge),
         Command::Compare(arguments) => compare::run(&arguments, edge),
