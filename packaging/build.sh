@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the packages for Debian, Red Hat and Alpine from a built program.
 #
-#   packaging/build.sh BINARY FOLDER     needs nfpm (github.com/goreleaser/nfpm) and readelf on PATH; writes the packages into FOLDER
+#   packaging/build.sh BINARY FOLDER [deb] [rpm] [apk]     needs nfpm (github.com/goreleaser/nfpm) and readelf on PATH
 #
 # For packages that anybody may install: cargo build --profile dist -p seawall --locked
 # Alpine has no glibc: its package is made of a static program only.
@@ -17,13 +17,15 @@ if [[ ${1:-} == --test-build ]]; then
   of_tests=1
   shift
 fi
-if [[ $# != 2 ]]; then
-  echo "usage: packaging/build.sh BINARY FOLDER" >&2
+if (($# < 2)); then
+  echo "usage: packaging/build.sh BINARY FOLDER [deb] [rpm] [apk]" >&2
   exit 2
 fi
 binary=$(realpath "$1")
 mkdir -p "$2"
 folder=$(realpath "$2")
+shift 2
+packagers=("$@")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=packaging/binary.sh
 . packaging/binary.sh
@@ -59,7 +61,6 @@ SEAWALL_BINARY=$binary
 SEAWALL_MADE=$made
 export SEAWALL_ARCH SEAWALL_VERSION SEAWALL_BINARY SEAWALL_MADE SEAWALL_REMARK SOURCE_DATE_EPOCH
 
-packagers=(deb rpm apk)
 SEAWALL_DEB_LIBC='' SEAWALL_DEB_LIBGCC='' SEAWALL_RPM_LIBC='' SEAWALL_RPM_LIBGCC=''
 if ! is_static "$binary"; then
   # What the program needs of the C library, by the names that each distribution gives it.
@@ -70,11 +71,16 @@ if ! is_static "$binary"; then
     SEAWALL_DEB_LIBGCC=libgcc-s1
     SEAWALL_RPM_LIBGCC="libgcc_s.so.1()(64bit)"
   fi
-  if [[ -z $of_tests ]]; then
+  no_alpine="$binary needs glibc, which Alpine hasn't: build it for a musl target"
+  if ((${#packagers[@]} == 0)) && [[ -z $of_tests ]]; then
     packagers=(deb rpm)
-    echo "no package for Alpine: $binary needs glibc; build it for a musl target" >&2
+    echo "no apk: $no_alpine" >&2
+  elif [[ " ${packagers[*]} " == *" apk "* && -z $of_tests ]]; then
+    echo "$no_alpine" >&2
+    exit 1
   fi
 fi
+if ((${#packagers[@]} == 0)); then packagers=(deb rpm apk); fi
 export SEAWALL_DEB_LIBC SEAWALL_DEB_LIBGCC SEAWALL_RPM_LIBC SEAWALL_RPM_LIBGCC
 
 for packager in "${packagers[@]}"; do

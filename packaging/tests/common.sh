@@ -1,0 +1,119 @@
+# shellcheck shell=bash
+# What every part of `packaging/test.sh` uses: checks that are counted, and tools that are fetched.
+
+passed=0
+failed=0
+skipped=0
+
+say() { printf '== %s\n' "$*"; }
+
+# check WORDS COMMAND…: runs a command, most often a function, which fails at its first failing line.
+check() {
+  local words=$1 status=0
+  shift
+  set +e
+  (
+    set -euo pipefail
+    "$@"
+  ) >"$work/check.log" 2>&1
+  status=$?
+  set -e
+  if ((status == 0)); then
+    passed=$((passed + 1))
+    printf '   ok: %s\n' "$words"
+  else
+    failed=$((failed + 1))
+    printf 'FAILED: %s (exit code %d)\n' "$words" "$status"
+    sed 's/^/    | /' "$work/check.log"
+  fi
+}
+
+# skip WORDS WHY: tells a part that isn't tried. In CI that is a failure.
+skip() {
+  if [[ -n ${CI:-} ]]; then
+    failed=$((failed + 1))
+    printf 'FAILED: %s: %s\n' "$1" "$2"
+  else
+    skipped=$((skipped + 1))
+    printf '   not tried: %s: %s\n' "$1" "$2"
+  fi
+}
+
+# refuses CODE WORD COMMAND…: insists that a command ends with this exit code and says this word.
+refuses() {
+  local code=$1 word=$2 said status=0
+  shift 2
+  said=$("$@" 2>&1) || status=$?
+  printf '%s\n' "$said"
+  [[ $status == "$code" && $said == *"$word"* ]] || return 1
+}
+
+# The line, as a whole, is in the text of standard input.
+has_line() { grep -qxF -- "$1"; }
+
+# in_root ROOT USER COMMAND…: runs a command in another root, as a container does: with /proc, and with no variable but these.
+in_root() {
+  local root=$1 user=$2
+  shift 2
+  mkdir -p "$root/proc"
+  unshare --mount --propagation private /bin/sh -c 'mount -t proc proc "$0/proc" && exec "$@"' "$root" \
+    chroot --userspec="$user" "$root" /usr/bin/env -i "$@"
+}
+
+# go_tool VERSION PACKAGE: builds a Go program into a folder of its own, once.
+go_tool() {
+  local version=$1 package=$2 name dir
+  name=$(basename "$package")
+  dir=$tools/$name-$version
+  if [[ ! -x $dir/$name ]] && command -v go >/dev/null; then
+    say "installing $name $version"
+    rm -rf "$dir.new"
+    mkdir -p "$dir.new"
+    if CGO_ENABLED=0 GOBIN=$dir.new go install "$package@$version" >"$tools/$name.log" 2>&1 </dev/null; then
+      rm -rf "$dir" && mv "$dir.new" "$dir"
+    fi
+    rm -rf "$dir.new"
+  fi
+  PATH=$dir:$PATH
+}
+
+# pip_tool NAME VERSION: a Python package in a folder of its own, once.
+pip_tool() {
+  local name=$1 version=$2 dir=$tools/$1-$2
+  if [[ ! -d $dir ]] && command -v python3 >/dev/null; then
+    say "installing $name $version"
+    rm -rf "$dir.new"
+    if python3 -m pip install --quiet --disable-pip-version-check --no-input --target "$dir.new" "$name==$version" \
+      >"$tools/$name.log" 2>&1 </dev/null; then
+      mv "$dir.new" "$dir"
+    fi
+    rm -rf "$dir.new"
+  fi
+}
+
+# apt_tools PACKAGE…: packages of the distribution, none of which starts a service.
+apt_tools() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q ' installed$' || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+  command -v apt-get >/dev/null && [[ $(id -u) == 0 ]] || return 0
+  say "installing ${missing[*]}"
+  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}") \
+    >"$tools/apt-packaging.log" 2>&1 </dev/null || true
+}
+
+# Starts to make the Debian in the background: that waits for the network most of the time.
+make_root() {
+  command -v mmdebstrap >/dev/null && [[ $(id -u) == 0 ]] || return 0
+  if [[ ! -s $tools/root.tar ]]; then
+    say "making a clean Debian"
+    local release
+    release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    # shellcheck disable=SC2064
+    { mmdebstrap --quiet --variant=essential --include=passwd,libgcc-s1 "$release" "$tools/root.new.tar" >"$tools/root.log" 2>&1 </dev/null &&
+      mv "$tools/root.new.tar" "$tools/root.tar"; } &
+    root_job=$!
+  fi
+}
