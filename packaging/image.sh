@@ -84,10 +84,7 @@ esac
 rm -rf "$layout"
 umoci init --layout "$layout"
 umoci new --image "$layout:$version"
-for part in etc usr var data tmp lib lib64; do
-  [[ -e $root/$part ]] || continue
-  umoci insert --image "$layout:$version" --history.created "$created" --history.created_by "packaging/image.sh" "$root/$part" "/$part"
-done
+umoci insert --image "$layout:$version" --history.created "$created" --history.created_by "packaging/image.sh" "$root" /
 labels=(
   "org.opencontainers.image.title=seawall"
   "org.opencontainers.image.description=Continuous protection of SQLite, LMDB, PostgreSQL and MySQL databases"

@@ -9,8 +9,6 @@ unpack_root() {
   [[ -s $tools/root.tar ]] || return 1
   mkdir -p "$root"
   tar -xf "$tools/root.tar" -C "$root" --exclude='./dev/*'
-  # Programs of the distribution ask for these.
-  mknod -m 666 "$root/dev/null" c 1 3
   mkdir -p "$root/tmp/packages"
   cp "$work"/packages/* "$root/tmp/packages/"
 }

@@ -51,13 +51,19 @@ refuses() {
 # The line, as a whole, is in the text of standard input.
 has_line() { grep -qxF -- "$1"; }
 
-# in_root ROOT USER COMMAND…: runs a command in another root, as a container does: with /proc, and with no variable but these.
+# in_root ROOT USER [VARIABLE=VALUE…] COMMAND…: runs a command in another root as a container does: with /proc and /dev/null, and no other variables.
 in_root() {
-  local root=$1 user=$2
+  local root=$1 user=$2 variables=()
   shift 2
-  mkdir -p "$root/proc"
+  while [[ $1 == *=* ]]; do
+    variables+=("$1")
+    shift
+  done
+  mkdir -p "$root/proc" "$root/dev"
+  [[ -e $root/dev/null ]] || mknod -m 666 "$root/dev/null" c 1 3
+  # shellcheck disable=SC2016
   unshare --mount --propagation private /bin/sh -c 'mount -t proc proc "$0/proc" && exec "$@"' "$root" \
-    chroot --userspec="$user" "$root" /usr/bin/env -i "$@"
+    env -i "${variables[@]}" "$(command -v chroot)" --userspec="$user" "$root" "$@"
 }
 
 # go_tool VERSION PACKAGE: builds a Go program into a folder of its own, once.

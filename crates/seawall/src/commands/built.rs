@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &SelfArguments) -> Output {
     let linked = if is_static { "statically" } else { "dynamically" };
     let assertions = if asserts { ", with debug assertions: a program for tests" } else { "" };
     let text = format!(
-        "seawall {VERSION}\n\
+        "version   {VERSION}\n\
          commit    {}\n\
          target    {TARGET}, linked {linked}\n\
          profile   {PROFILE}{assertions}\n\
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_program_of_tests_says_so() {
         let output = run(&SelfArguments { sbom: false });
-        assert!(output.text.starts_with(&format!("seawall {VERSION}\n")), "{}", output.text);
+        assert!(output.text.starts_with(&format!("version   {VERSION}\n")), "{}", output.text);
         assert_eq!(output.json["debug_assertions"], cfg!(debug_assertions));
         assert_eq!(output.text.contains("a program for tests"), cfg!(debug_assertions));
         assert_eq!(output.json["target"], TARGET);
