@@ -26,10 +26,12 @@ trap 'rm -rf "$work"' EXIT
 
 apt_tools binutils umoci mmdebstrap rpm shellcheck ca-certificates tzdata jq
 [[ " ${parts[*]} " != *" chroot "* ]] || make_root
-go_tool v2.45.2 github.com/goreleaser/nfpm/v2/cmd/nfpm
+nfpm_version=v2.45.2
+go_tool "$nfpm_version" github.com/goreleaser/nfpm/v2/cmd/nfpm
 go_tool v1.7.12 github.com/rhysd/actionlint/cmd/actionlint
 export PATH
 
+# shellcheck disable=SC2034
 deb_arch=$(dpkg --print-architecture 2>/dev/null || true)
 # Symbols would only make the packages large.
 program=$work/seawall

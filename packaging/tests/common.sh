@@ -116,6 +116,7 @@ make_root() {
   if [[ ! -s $tools/root.tar ]]; then
     say "making a clean Debian"
     local release
+    # shellcheck source=/dev/null
     release=$(. /etc/os-release && echo "$VERSION_CODENAME")
     # shellcheck disable=SC2064
     { mmdebstrap --quiet --variant=essential --include=passwd,libgcc-s1 "$release" "$tools/root.new.tar" >"$tools/root.log" 2>&1 </dev/null &&

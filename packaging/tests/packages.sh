@@ -16,7 +16,7 @@ files_are() {
   local list=$1 pages commands
   shift
   # Folders that every system has are in some forms and not in others.
-  list=$(sed 's,/$,,' <<<"$list" | awk '$1 !~ /^d/ || $3 == "/var/lib/seawall"')
+  list=$(awk '{ sub("/$", "", $3) } $1 !~ /^d/ || $3 == "/var/lib/seawall"' <<<"$list")
   diff <(printf '%s\n' "$files_of_all" "$@" | sort) <(grep -v ' /usr/share/man/' <<<"$list" | sort)
   pages=$(grep -c -- '^-rw-r--r-- root /usr/share/man/man1/seawall.*\.1$' <<<"$list")
   mkdir -p "$work/pages"
@@ -63,7 +63,8 @@ deb_content() {
 }
 
 rpm_content() {
-  local rpm=$work/packages/seawall-0.0.2-1.$(uname -m).rpm
+  local rpm
+  rpm=$work/packages/seawall-0.0.2-1.$(uname -m).rpm
   files_are "$(rpm -qp --qf '[%{FILEMODES:perms} %{FILEUSERNAME} %{FILENAMES}\n]' "$rpm")" "-rw-r----- root /etc/default/seawall" \
     "-rw-r--r-- root /usr/lib/systemd/system/seawall.service"
   rpm -qp --configfiles "$rpm" | has_line /etc/default/seawall
@@ -75,7 +76,8 @@ rpm_content() {
 }
 
 apk_content() {
-  local apk=$work/packages/seawall_0.0.2_$(uname -m).apk
+  local apk
+  apk=$work/packages/seawall_0.0.2_$(uname -m).apk
   files_are "$(tar --warning=no-unknown-keyword -tvzf "$apk" | of_tar | grep -v ' /\.')" "-rw-r----- root /etc/conf.d/seawall" \
     "-rwxr-xr-x root /etc/init.d/seawall"
   mkdir "$work/apk"
