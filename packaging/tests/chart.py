@@ -1,6 +1,6 @@
 """Renders the chart with each file of values in its folder `ci`, and checks what comes of it.
 
-Arguments: the folder of the chart, the program, a folder for temporary files.
+Arguments: the folder of the chart, the program, a folder for temporary files, the page of documentation with values for the chart.
 """
 
 import copy
@@ -12,7 +12,7 @@ import helm_python
 import kubernetes_validate
 import yaml
 
-CHART, PROGRAM, WORK = sys.argv[1:4]
+CHART, PROGRAM, WORK, PAGE = sys.argv[1:5]
 KUBERNETES = ["1.29.0", "1.37.0"]
 
 
@@ -166,7 +166,18 @@ def wrong_values():
     refused(values, "cronjob.schedule")
 
 
-for test in [agent, sidecar, cronjob, wrong_values]:
+def of_the_recipe():
+    """The values of the recipe, and the pod that its commands name."""
+    page = pathlib.Path(PAGE).read_text()
+    block = page.split("```yaml\n# values.yml\n")[1].split("```")[0]
+    kinds = render(yaml.safe_load(block))
+    configuration(kinds)
+    name = kinds["StatefulSet"]["metadata"]["name"]
+    assert f"kubectl exec {name}-0 -c seawall --" in page
+    assert kinds["StatefulSet"]["spec"]["template"]["spec"]["initContainers"][1]["name"] == "seawall"
+
+
+for test in [agent, sidecar, cronjob, wrong_values, of_the_recipe]:
     test()
 findings = helm_python.lint(CHART)
 assert not findings["errors"], findings

@@ -3,7 +3,7 @@
 
 chart_python() { PYTHONPATH=$tools/helm-python-sdk-0.2.2:$tools/kubernetes-validate-1.37.0 python3 "$@"; }
 
-chart_renders() { chart_python packaging/tests/chart.py packaging/helm/seawall "$program" "$work"; }
+chart_renders() { chart_python packaging/tests/chart.py packaging/helm/seawall "$program" "$work" docs/recipes/kubernetes.md; }
 
 chart_has_the_version_of_the_program() {
   has_line "appVersion: \"$("$program" --version | cut -d' ' -f2)\"" <packaging/helm/seawall/Chart.yaml
