@@ -145,7 +145,10 @@ fn docker_compose_restores_protects_and_starts_in_this_order() {
     }
     // The image's entry point is the program.
     let of_image = |service: &Yaml<'_>| {
-        assert!(service["image"].as_str().unwrap().starts_with("seawall:") && service.as_mapping_get("entrypoint").is_none());
+        assert!(
+            service["image"].as_str().unwrap().starts_with("seawall:")
+                && service.as_mapping_get("entrypoint").is_none()
+        );
         [vec!["seawall".to_owned()], texts(&service["command"])].concat()
     };
     let (restore, seawall_words) = (of_image(restore), of_image(seawall));
