@@ -3,8 +3,8 @@
 
 # Ends the script if the program was built for tests.
 refuse_test_build() {
-  # Only builds with debug assertions hold the deliberate defects that the engine's own tests need.
-  if grep -q "BEGIN; -- without a barrier" "$1"; then
+  # The first is in the builds that hold the deliberate defects of the engine's own tests. The second is what the program says of itself.
+  if grep -q "BEGIN; -- without a barrier" "$1" || [[ $("$1" self --json) == *'"debug_assertions": true'* ]]; then
     echo "$1 was built with debug assertions, for tests: build it with cargo build --profile dist -p seawall --locked" >&2
     exit 1
   fi
