@@ -61,6 +61,12 @@ image_shows_it_works() {
   chmod 0755 "$bundle/rootfs"
 }
 
+# Without authorities, TLS can't be set up at all. Nothing listens on this port.
+image_finds_its_authorities() {
+  refuses 1 "Connection refused" in_image AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b \
+    /usr/bin/seawall timeline "s3://bucket/app?endpoint=https://127.0.0.1:1&region=us-east-1"
+}
+
 # What Compose and the chart do with the image: restore at the first start, protect, ask whether it runs, stop by the image's signal, restore.
 image_protects_and_restores() {
   local root=$bundle/rootfs
@@ -111,5 +117,6 @@ else
   check "the image has its user, command, signal, volumes and labels" image_settings
   check "the image has its folders, authorities and time zones, and no shell" image_files
   check "the image shows that it works, as its user" image_shows_it_works
+  check "the image finds its authorities for TLS" image_finds_its_authorities
   check "the image restores, protects and stops as containers do" image_protects_and_restores
 fi
