@@ -13,6 +13,7 @@
 #
 # `packaging/test.sh` uses --test-build, as for build.sh.
 set -euo pipefail
+umask 022
 
 of_tests=
 if [[ ${1:-} == --test-build ]]; then

@@ -6,6 +6,7 @@
 # Tools go to target/tools; small ones of the distribution become packages of the system (umoci, mmdebstrap, rpm, shellcheck). In CI a
 # missing tool is a failure, elsewhere the part isn't tried, and the end says so.
 set -euo pipefail
+umask 022
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PIP_ROOT_USER_ACTION=ignore
 
