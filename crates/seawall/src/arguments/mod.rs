@@ -1,6 +1,7 @@
 //! The command line as it is typed.
 
 mod bench;
+mod built;
 mod doctor;
 #[cfg(test)]
 mod documented;
@@ -31,6 +32,7 @@ use self::ltx::LtxCommand;
 use crate::progress::ProgressForm;
 
 pub(crate) use self::bench::*;
+pub(crate) use self::built::*;
 pub(crate) use self::doctor::*;
 pub(crate) use self::encrypted::*;
 pub(crate) use self::explain::*;
@@ -195,6 +197,9 @@ pub(crate) enum Command {
     Completion(CompletionArguments),
     /// Write a page of the manual for each command
     Manual(ManualArguments),
+    /// Say how this program was built, and what it contains
+    #[command(name = "self")]
+    Built(SelfArguments),
 }
 
 /// `seawall demo`
@@ -250,7 +255,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 62);
+        assert_eq!(commands.len(), 63);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -289,6 +294,9 @@ mod tests {
             ("seawall restore v --all -o out --follow", false),
             ("seawall restore v -o b --force --if-missing", false),
             ("seawall restore v -o b --integrity some", false),
+            ("seawall restore v -o b --if-missing --allow-empty", true),
+            ("seawall restore v -o b --allow-empty --at -2h", false),
+            ("seawall restore v --all --allow-empty", false),
             ("seawall restore v -o b --follow --follow-interval 500ms --force", true),
             ("seawall restore v -o b --follow --at -2h", false),
             ("seawall restore v -o b --follow --dry-run", false),
@@ -367,6 +375,9 @@ mod tests {
             ("seawall wal list v", true),
             ("seawall wal list", false),
             ("seawall wal", false),
+            ("seawall self", true),
+            ("seawall self --sbom --json", true),
+            ("seawall self extra", false),
             ("seawall --json status", true),
             ("seawall status --log-level loud", false),
             ("seawall", false),

@@ -5,6 +5,7 @@ pub(crate) mod agent;
 mod backup;
 mod backup_cluster;
 mod bench;
+mod built;
 mod check;
 mod compare;
 mod copy;
@@ -96,6 +97,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Ltx(command) => ltx::run(&command, edge, common.json),
         Command::Completion(arguments) => Ok(shell::completion(&arguments)),
         Command::Manual(arguments) => shell::manual(&arguments, edge),
+        Command::Built(arguments) => Ok(built::run(&arguments)),
     }
 }
 
