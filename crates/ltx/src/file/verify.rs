@@ -31,6 +31,7 @@ use crate::{Checksum, Crc64, Error, Generation, Header, PageNo, Rolling, Summary
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Verified {
     /// Header, trailer and number of pages.
     pub summary: Summary,
