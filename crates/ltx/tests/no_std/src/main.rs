@@ -71,7 +71,7 @@ fn round_trip() -> Result<bool, Error> {
     for bytes in [PageSize::MIN, PageSize::MAX] {
         let page_size = PageSize::try_from(bytes)?;
         let pages: Vec<Vec<u8>> = (0..3_usize)
-            .map(|seed| (0..page_size.bytes()).map(|i| (i * i * seed >> (8 * seed)) as u8).collect())
+            .map(|seed| (0..page_size.bytes()).map(|i| ((i * i * seed) >> (8 * seed)) as u8).collect())
             .collect();
         let mut sum = Rolling::new();
         let header = Header { no_checksum: false, ..Header::new(page_size, 3, Txid(1), Txid(1)) };
