@@ -41,6 +41,13 @@ pub struct Verified {
     pub generation: Option<Generation>,
 }
 
+impl Verified {
+    /// What a reader of its own found out: of a file of `len` bytes, for example one that is no file of this machine.
+    pub fn new(summary: Summary, len: u64, generation: Option<Generation>) -> Self {
+        Self { summary, len, generation }
+    }
+}
+
 /// Reads a file of any generation and checks everything.
 ///
 /// ```
