@@ -12,6 +12,7 @@ pub(crate) mod ltx;
 mod notify;
 mod process;
 mod protect;
+mod query;
 mod restore;
 mod shell;
 mod ui;
@@ -36,6 +37,7 @@ pub(crate) use self::init::*;
 pub(crate) use self::notify::*;
 pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
+pub(crate) use self::query::*;
 pub(crate) use self::restore::*;
 pub(crate) use self::shell::*;
 pub(crate) use self::ui::*;
@@ -131,6 +133,8 @@ pub(crate) enum Command {
     Timeline(SourceArguments),
     /// Show what changed between two points: size, tables and rows, as far as the vault tells
     Compare(CompareArguments),
+    /// Ask a SQLite database in a vault, at any point, without a restore
+    Query(QueryArguments),
     /// Read everything back and check every checksum and the chain
     Verify(VerifyArguments),
     /// Copy a vault, or a part of its history, to another place
@@ -242,7 +246,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 60);
+        assert_eq!(commands.len(), 61);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -256,6 +260,9 @@ mod tests {
             ("seawall init", true),
             ("seawall init s3://bucket/p --keep 30d -o /etc/seawall.yml --yes --force --json", true),
             ("seawall init a b", false),
+            ("seawall query ./vault 'SELECT_1'", true),
+            ("seawall query ./vault --at yesterday --csv SELECT_1", true),
+            ("seawall query ./vault", false),
             ("seawall replicate app.db ./vault", true),
             ("seawall replicate --config seawall.yml", true),
             ("seawall replicate ./data ./vault --pattern *.db --recursive --socket s.sock", true),
