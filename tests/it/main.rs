@@ -84,6 +84,7 @@ mod truth;
 mod two_writers;
 mod ui;
 mod vault_probe;
+mod view;
 mod wal;
 mod wal_ahead;
 mod wal_attacks;

@@ -14,6 +14,7 @@ pub(crate) mod ltx;
 mod notify;
 mod process;
 mod protect;
+mod query;
 mod restore;
 mod shell;
 mod ui;
@@ -41,6 +42,7 @@ pub(crate) use self::init::*;
 pub(crate) use self::notify::*;
 pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
+pub(crate) use self::query::*;
 pub(crate) use self::restore::*;
 pub(crate) use self::shell::*;
 pub(crate) use self::ui::*;
@@ -139,6 +141,8 @@ pub(crate) enum Command {
     Timeline(SourceArguments),
     /// Show what changed between two points: size, tables and rows, as far as the vault tells
     Compare(CompareArguments),
+    /// Ask a SQLite database in a vault, at any point, without a restore
+    Query(QueryArguments),
     /// Read everything back and check every checksum and the chain
     Verify(VerifyArguments),
     /// Copy a vault, or a part of its history, to another place
@@ -255,7 +259,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 63);
+        assert_eq!(commands.len(), 64);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -276,6 +280,9 @@ mod tests {
             ("seawall web ./v --listen 0.0.0.0:80 --token-file t --host a --host b --path /x --fresh 5m --json", true),
             ("seawall web", false),
             ("seawall web ./v --fresh 0s", false),
+            ("seawall query ./vault 'SELECT_1'", true),
+            ("seawall query ./vault --at yesterday --csv SELECT_1", true),
+            ("seawall query ./vault", false),
             ("seawall replicate app.db ./vault", true),
             ("seawall replicate --config seawall.yml", true),
             ("seawall replicate ./data ./vault --pattern *.db --recursive --socket s.sock", true),

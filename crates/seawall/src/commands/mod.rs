@@ -22,6 +22,7 @@ mod notify;
 mod pin;
 pub(crate) mod prove;
 mod prove_server;
+mod query;
 mod reload;
 pub(crate) mod replicate;
 pub(crate) mod restore;
@@ -70,6 +71,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Restore(arguments) => restore::run(&arguments, &common, edge),
         Command::Timeline(arguments) => timeline::run(&arguments, edge),
         Command::Compare(arguments) => compare::run(&arguments, edge),
+        Command::Query(arguments) => query::run(&arguments, edge, common.json),
         Command::Verify(arguments) => verify::run(&arguments, edge, common.json),
         Command::Copy(arguments) => copy::run(&arguments, edge, common.json),
         Command::Maintain(arguments) => maintain::run(&arguments, edge),
