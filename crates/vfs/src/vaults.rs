@@ -97,7 +97,7 @@ impl Open for Vaults {
     }
 }
 
-/// The folder that a path names: itself, or the one that its file is in.
+/// The path, if it is a folder; otherwise the folder around it.
 fn folder_of(path: &Path) -> &Path {
     if path.is_dir() {
         return path;
@@ -139,7 +139,7 @@ async fn open_vault(settings: &Settings) -> Result<Vault, Failure> {
     Ok(Vault::open(&url, &environment, Policy { access, ..Policy::default() }).await?)
 }
 
-/// Reads an encrypted vault with the owner's keys. Nobody can be asked for a passphrase.
+/// Reads an encrypted vault with the owner's keys. An extension has no prompt for a passphrase.
 fn sealed(identity: &Path) -> Result<Access, Failure> {
     let prompt: Arc<dyn Prompt> = Arc::new(NoPrompt);
     let identities = Identities::read(identity, &prompt)?;

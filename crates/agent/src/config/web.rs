@@ -66,6 +66,11 @@ impl WebConfig {
     pub fn is_guarded(&self) -> bool {
         self.token.is_some() || self.address.ip().is_loopback()
     }
+
+    /// Why a page that isn't guarded is refused.
+    pub fn unguarded(&self) -> String {
+        format!("a page on {} without a token shows itself to everyone who reaches it", self.address)
+    }
 }
 
 /// Reads `web`: an address, or a mapping. An empty text turns the page off.
@@ -84,7 +89,7 @@ pub(super) fn read(top: &mut Fields, here: &Path) -> Result<Option<WebConfig>, L
     if config.is_guarded() {
         return Ok(Some(config));
     }
-    let cause = format!("a page on {} without a token shows itself to everyone who reaches it", config.address);
+    let cause = config.unguarded();
     let next = "set web.token or web.token-file, or listen on 127.0.0.1".to_owned();
     Err(Problem::Unsafe { cause, next }.at(line))
 }

@@ -62,12 +62,9 @@ impl Store for Discard {
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
-        if body.len() < SMALL {
-            self.sample(&body);
-            return self.small.put(key, body, options).await;
-        }
         self.sample(&body);
-        self.small.put(key, Bytes::new(), options).await
+        let kept = if body.len() < SMALL { body } else { Bytes::new() };
+        self.small.put(key, kept, options).await
     }
 
     async fn begin(&self, key: &ObjectKey, options: &PutOptions, _: usize) -> Result<Box<dyn Multipart>, Error> {

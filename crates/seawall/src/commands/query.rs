@@ -262,7 +262,7 @@ impl Csv {
         Self { out: is_asked.then(|| io::BufWriter::new(out)), is_terminal, error: None }
     }
 
-    /// Prints a line; `false` if nobody reads any more.
+    /// Prints a line; `false` if the reader of standard output is gone.
     fn row(&mut self, fields: impl Iterator<Item = Vec<u8>>) -> bool {
         let Some(out) = &mut self.out else { return true };
         let mut line = fields.collect::<Vec<_>>().join(&b',');

@@ -62,9 +62,8 @@ fn config(arguments: &WebArguments, edge: &Edge) -> Result<WebConfig, Failure> {
         })?;
     }
     if !config.is_guarded() {
-        let cause = format!("a page on {} without a token shows itself to everyone who reaches it", config.address);
         let next = "name a file with --token-file, or listen on 127.0.0.1";
-        return Err(usage("config.unsafe", "--listen", &cause, next));
+        return Err(usage("config.unsafe", "--listen", &config.unguarded(), next));
     }
     Ok(config)
 }

@@ -62,7 +62,7 @@ impl View {
         let before = self.newest();
         let Some(before) = before else { return Ok(false) };
         let now = Instant::now();
-        // The next capture may have been merged and deleted while nobody looked: its name tells nothing then.
+        // The next capture may have been merged and deleted since the last look: its name tells nothing then.
         if now.duration_since(following.looked) > SILENCE.0 {
             following.due = now;
         }

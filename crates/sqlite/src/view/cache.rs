@@ -38,7 +38,7 @@ impl Cache {
         self.pages.contains_key(&key)
     }
 
-    /// Keeps a page, in the place of those that weren't used for longest.
+    /// Keeps a page, in the place of the pages that were last used longest ago.
     pub(crate) fn put(&mut self, key: Key, page: Bytes) {
         if page.len() > self.room || self.holds(key) {
             return;

@@ -1,21 +1,20 @@
 //! One database below a prefix: what its vault tells, and the restore planner.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use hyper::StatusCode;
 use maud::{Markup, html};
-use seawall_core::{Clock as _, Failure, IntegrityCheck, NoProgress, RestoreRequest, SystemClock};
+use seawall_core::{Clock as _, Failure, SystemClock};
 use seawall_engines::catalog::Row;
-use seawall_engines::{ask, read_when};
+use seawall_engines::read_when;
 
 use super::look::Shelved;
 use super::{Catalogue, list};
 use crate::figures::{bytes, span};
 use crate::http::Answer;
-use crate::restoring::{Named, Target, command, in_shell};
+use crate::restoring::{Named, Target};
 use crate::web::page::{self, Screen};
-use crate::web::plan::Planned;
+use crate::web::plan::{Planned, planned};
 use crate::web::screens::database::{Shown, alarms, of_proofs, restore};
 use crate::web::screens::{badge, time};
 
@@ -52,19 +51,10 @@ impl Catalogue {
         let target = target(&row.name, row.engine);
         let work = async {
             let (_, engine) = self.look.opener().catalogued(self.look.place(), row).await?;
-            let Some(output) = target.file().filter(|_| row.engine != "postgres") else {
-                let found = engine.history().contents(&when).await?;
-                return Ok((found.point, (found.objects, found.stored_bytes), Vec::new(), found.doubts));
-            };
             // The command runs elsewhere: what is in this host's folders says nothing.
-            let request = RestoreRequest { output, when, force: true, dry_run: true, integrity: IntegrityCheck::None };
-            let found = ask::files(&*engine)?.restore(&request, Arc::new(NoProgress)).await?;
-            let read = found.objects.iter().map(|object| object.bytes).sum();
-            Ok((found.point, (found.objects.len() as u64, read), found.objects, found.doubts))
+            planned(&*engine, when, (target.file(), true), (&Named::Vault(row.vault.clone()), &target)).await
         };
-        let (point, read, objects, doubts) = self.look.turns().in_time(&row.name, work).await?;
-        let command = in_shell(&command(&Named::Vault(row.vault.clone()), &target, &point.position));
-        Ok(Planned { point, read, objects, doubts, command, has_gap: target.has_gap() })
+        self.look.turns().in_time(&row.name, work).await
     }
 }
 

@@ -67,9 +67,11 @@ impl Session<'_> {
     ///
     /// While the hold lasts and there is no WAL, no commit came after the base: a commit would have made a WAL, and the hold keeps a WAL
     /// from being removed.
-    async fn note_rest(&mut self, wait: bool) -> Result<(), Error> {
+    ///
+    /// Answers whether it noted a state.
+    async fn note_rest(&mut self, wait: bool) -> Result<bool, Error> {
         let lacks_it = |position: &Position| position.held && position.wal.is_none() && position.state.is_none();
-        let Some(position) = self.position.filter(lacks_it) else { return Ok(()) };
+        let Some(position) = self.position.filter(lacks_it) else { return Ok(false) };
         for last in [!wait, true] {
             let now = self.database.now();
             let look = move |source: &mut Source| {
@@ -84,14 +86,14 @@ impl Session<'_> {
                 let position = Position { state, ..position };
                 self.position = Some(position);
                 self.database.rests(position);
-                return Ok(());
+                return Ok(true);
             }
             if last || !may_rest {
-                return Ok(());
+                break;
             }
             sleep(SHORT_REST).await;
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Writes the state record and the lock again if they were deleted, if the record couldn't be written, or if the
@@ -107,11 +109,10 @@ impl Session<'_> {
         let (state_dir, read_back) = (self.state_dir.clone(), self.database.read_back().clone());
         let as_known = move || Ok(Record::is_there(&state_dir) && read_back.is_known());
         let gone = async || blocking(as_known).await.is_ok_and(|known| !known);
-        let had_state = self.position.is_some_and(|position| position.state.is_some());
-        if let Err(error) = self.note_rest(false).await {
+        let is_news = self.note_rest(false).await.unwrap_or_else(|error| {
             tracing::debug!(database = %self.database.name(), "the state of the file is noted later: {error}");
-        }
-        let is_news = self.position.is_some_and(|position| position.state.is_some()) != had_state;
+            false
+        });
         let unsaved = is_news || self.database.unsaved().load(Ordering::Relaxed) || !self.database.file_is_recorded();
         if unsaved || self.database.upkeep_has_news() || self.database.clock_has_news() || gone().await {
             self.tell(Phase::Protecting, None).await;
