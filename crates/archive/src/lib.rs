@@ -5,7 +5,7 @@
 //! `docs/formats.md` specifies the bytes.
 //!
 //! The rooms: `budget` (how large is a buffer?), `buffer`, `codec` (with `gzip` and `lz4`), `writer` (the pipeline),
-//! `stages` (where the time went), `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets
+//! `stages` (where the time went), `turns` (how many connections are of use?), `profile` (how much of the machine?), `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets
 //! exist, and the next link), `layout` (names), `sample` (which share of the rows?), `timeline`, `reader`, `tuples`
 //! (where does a row end?), `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain`
 //! and `pins`, `schedule` (when is the next backup due?), `sets` (a vault alone as an engine), `engine` and `server` (what engines of
@@ -45,6 +45,7 @@ mod manifest;
 pub mod names;
 mod pins;
 pub mod preflight;
+mod profile;
 mod prove;
 mod reader;
 mod retention;
@@ -57,6 +58,7 @@ pub mod split;
 mod stages;
 mod timeline;
 mod tuples;
+mod turns;
 mod unlinked;
 mod world;
 mod writer;
@@ -74,6 +76,7 @@ pub use manifest::{
     Artefact, Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals, read_document, write_document,
 };
 pub use pins::{pin, pins};
+pub use profile::{Machine, Profile};
 pub use prove::{Opens, verify};
 pub use reader::SetReader;
 pub use retention::{Candidate, RetentionPolicy, removals};
@@ -84,6 +87,7 @@ pub use sets::Sets;
 pub use stages::{Share, Stage, Stages};
 pub use timeline::{point, timeline};
 pub use tuples::{Step, Tuples};
+pub use turns::Turn;
 pub use unlinked::{Unlinked, unlinked};
 pub use world::World;
 pub use writer::{Facts, Lane, Mark, SetWriter};

@@ -14,7 +14,7 @@ use seawall_host::PrivateFolder;
 use seawall_vault::{Access, Vault, VaultUrl};
 use serde_json::json;
 
-use super::backup::{content, limits, notes};
+use super::backup::{content, limits, notes, tell};
 use crate::arguments::RestoreArguments;
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
@@ -121,7 +121,7 @@ pub(crate) fn run(
         Some(cluster) if !cluster.is_whole() => Exit::judge(exit(&restored) != Exit::Failed, false),
         _ => exit(&restored),
     };
-    Ok(output)
+    Ok(tell(output, &options.limits))
 }
 
 /// Takes databases out of a cluster: it is recovered in a folder that goes afterwards, and so is the backup that is made there.
