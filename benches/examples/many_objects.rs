@@ -39,7 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut file = Vec::new();
         let mut encoder = Encoder::new(header, &mut file)?;
         let level = if txid == 1 { 9 } else { 0 };
-        let written = if txid == 1 { 0..pages.len() } else { (txid as usize % pages.len())..(txid as usize % pages.len() + 1) };
+        let written =
+            if txid == 1 { 0..pages.len() } else { (txid as usize % pages.len())..(txid as usize % pages.len() + 1) };
         for page in written {
             encoder.push(PageNo(u32::try_from(page + 1)?), pages[page], &mut file)?;
         }
@@ -55,7 +56,9 @@ fn database() -> Result<Vec<u8>, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("app.db");
     let connection = Connection::open(&file)?;
-    connection.execute_batch("PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; CREATE TABLE t (id INTEGER PRIMARY KEY, v BLOB)")?;
+    connection.execute_batch(
+        "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; CREATE TABLE t (id INTEGER PRIMARY KEY, v BLOB)",
+    )?;
     let mut insert = connection.prepare("INSERT INTO t (v) VALUES (zeroblob(3500))")?;
     for _ in 0..PAGES {
         insert.execute([])?;
