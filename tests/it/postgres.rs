@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seawall_tests::{Output, Place, Process, Random, Stand, wait};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[path = "../../crates/postgres/tests/it/server.rs"]
 #[expect(dead_code, reason = "the engine's own tests use all of it")]
@@ -148,6 +148,11 @@ fn postgres_profiles_choose_connections_memory_and_compression() {
     let named = stand.seawall(&["backup", "shop", "--config", &file, "--json"]).ok().json();
     let limits = &named["limits"];
     assert_eq!((&limits["profile"], &limits["jobs"]), (&Value::from("max-performance"), &Value::from(3)), "{named}");
+    assert_eq!(named["schedule"], json!({ "expression": "0 3 1 1 *", "name": "shop" }), "{named}");
+    let fleet = stand.seawall(&["fleet", &vault, "--json"]).ok().json();
+    let rows = fleet["databases"].as_array().expect("rows");
+    let schedule = |name: &str| rows.iter().find(|row| row["name"] == name).map(|row| row["schedule"].clone());
+    assert_eq!((schedule("shop"), schedule("")), (Some("0 3 1 1 *".into()), Some(Value::Null)), "{fleet}");
     let refused = stand.seawall(&["backup", &source, &vault, "--profile", "fast"]).exits(2);
     assert!(refused.stderr.contains("give conservative, balanced"), "{refused}");
 }

@@ -10,7 +10,7 @@ use seawall_core::Moment;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Codec, Digest, Error, Sample, SetId};
+use crate::{Codec, Digest, Error, Sample, SetId, Timetable};
 
 /// The format that Seawall writes, and the only format that it reads.
 pub(crate) const FORMAT: u32 = 1;
@@ -84,6 +84,9 @@ pub struct Manifest {
     /// If the set holds only a share of the rows: the share that was asked for. Such a set is no backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sample>,
+    /// The schedule by which backups of the source are made, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Timetable>,
     /// What the engine needs for a restore: server version, snapshot, encoding.
     pub detail: serde_json::Value,
 }
@@ -389,6 +392,7 @@ pub(crate) mod tests {
             whole: index.whole(),
             artefact: None,
             sample: None,
+            schedule: None,
             detail: serde_json::json!({ "lsn": "0/1" }),
         };
         (manifest, index)

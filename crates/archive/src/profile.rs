@@ -9,8 +9,9 @@
 //! | `max-performance` | two for each core, at most 16 | the default |
 //! | `turbo` | as `max-performance` | lz4 |
 //!
-//! A connection gets memory for frames of full size. All buffers together take at most a quarter of the memory;
-//! where that is too little, first the frames become smaller, then there are fewer connections.
+//! A connection gets memory for frames of full size. The buffers of a run take at most a quarter of the memory; where that is too little,
+//! first the frames become smaller, then there are fewer connections. What a person said counts: so many connections get their memory, and so
+//! much memory has room for only so many connections.
 
 use std::fmt;
 use std::str::FromStr;
@@ -74,8 +75,8 @@ impl Profile {
         }
     }
 
-    /// Connections, and bytes of memory for buffers, on a machine.
-    pub fn on(self, machine: Machine) -> (usize, u64) {
+    /// Connections, and bytes of memory for buffers, on a machine. A person may have said one of them, or both.
+    pub fn on(self, machine: Machine, (jobs, memory): (Option<usize>, Option<u64>)) -> (usize, u64) {
         let cores = machine.cores.max(1);
         let wanted = match self {
             Self::Conservative => 1,
@@ -83,10 +84,12 @@ impl Profile {
             Self::Performance => cores.min(8),
             Self::MaxPerformance | Self::Turbo => (2 * cores).min(16),
         };
-        let most = machine.memory.map_or(u64::MAX, |memory| memory / SHARE).max(LEAST);
+        let share = machine.memory.map_or(u64::MAX, |memory| memory / SHARE).max(LEAST);
+        let most = memory.unwrap_or(share);
         let fits = |jobs: &usize| most >= Budget::memory(*jobs, SMALL_FRAME);
-        let jobs = (1..=wanted).rev().find(fits).unwrap_or(1);
-        (jobs, Budget::full(jobs).clamp(LEAST, most))
+        let jobs = jobs.unwrap_or_else(|| (1..=wanted).rev().find(fits).unwrap_or(1));
+        let chosen = || Budget::full(jobs).clamp(LEAST, share).max(Budget::memory(jobs, SMALL_FRAME));
+        (jobs, memory.unwrap_or_else(chosen))
     }
 }
 
@@ -141,9 +144,36 @@ mod tests {
             (Performance, Machine { cores: 0, memory: None }, 1, 44 * MIB),
             (Performance, Machine { cores: 4, memory: None }, 4, 116 * MIB),
         ] {
-            assert_eq!(profile.on(machine), (jobs, memory), "{profile} {machine:?}");
+            assert_eq!(profile.on(machine, (None, None)), (jobs, memory), "{profile} {machine:?}");
             Budget::new(memory, jobs).unwrap_or_else(|error| panic!("{profile} {machine:?}: {error}"));
         }
+    }
+
+    #[test]
+    fn what_a_person_said_counts_and_has_what_it_needs() {
+        for profile in Profile::ALL {
+            for memory in [None, Some(64 * MIB), Some(64 * GIB)] {
+                let machine = Machine { cores: 4, memory };
+                for said in 1..=64 {
+                    let (jobs, memory) = profile.on(machine, (Some(said), None));
+                    assert!(
+                        jobs == said && Budget::new(memory, jobs).is_ok(),
+                        "{profile} {machine:?} {said}: {memory}"
+                    );
+                }
+                for said in [LEAST, 64 * MIB, 4 * GIB] {
+                    let (jobs, memory) = profile.on(machine, (None, Some(said)));
+                    assert!(
+                        memory == said && Budget::new(memory, jobs).is_ok(),
+                        "{profile} {machine:?} {said}: {jobs}"
+                    );
+                }
+                assert_eq!(profile.on(machine, (Some(9), Some(MIB))), (9, MIB));
+            }
+        }
+        let machine = Machine { cores: 64, memory: Some(64 * GIB) };
+        assert_eq!(Profile::Turbo.on(machine, (None, Some(32 * MIB))).0, 2);
+        assert_eq!(Profile::Conservative.on(machine, (Some(17), None)).1, 428 * MIB);
     }
 
     #[test]
@@ -162,7 +192,7 @@ mod tests {
     fn a_profile_with_more_of_the_machine_has_no_fewer_connections() {
         for cores in 0..70 {
             for memory in [None, Some(0), Some(100 * MIB), Some(GIB), Some(64 * GIB)] {
-                let jobs = Profile::ALL.map(|profile| profile.on(Machine { cores, memory }).0);
+                let jobs = Profile::ALL.map(|profile| profile.on(Machine { cores, memory }, (None, None)).0);
                 assert!(jobs.is_sorted() && jobs[0] == 1, "{cores} {memory:?}: {jobs:?}");
             }
         }

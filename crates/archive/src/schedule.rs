@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
 use seawall_core::{Backoff, Moment};
+use serde::{Deserialize, Serialize};
 
 /// How long to wait after a failed backup: doubled with each failure, from one minute to one hour.
 const RETRY: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(3600));
@@ -16,9 +17,30 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone)]
 pub struct Schedule {
     text: String,
+    /// What `H` is derived from.
+    name: String,
     crontab: Crontab,
     /// Whether the hours are `*`: then the expression means intervals and not times of day.
     every_hour: bool,
+}
+
+/// A schedule as a set records it, so that a vault alone tells when the next backup was due.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timetable {
+    /// The cron expression, as it was written.
+    pub expression: String,
+    /// The name of the database, from which `H` is derived.
+    pub name: String,
+}
+
+impl Timetable {
+    /// The schedule; `None` if it is none, for it comes from a vault.
+    pub fn schedule(&self) -> Option<Schedule> {
+        /// No expression that a person writes has more bytes.
+        const LONGEST: usize = 256;
+        (self.expression.len() <= LONGEST).then(|| Schedule::parse(&self.expression, &self.name).ok()).flatten()
+    }
 }
 
 impl PartialEq for Schedule {
@@ -43,12 +65,17 @@ impl Schedule {
         options.hashed_value = Some(hasher.finish());
         let crontab = parse_crontab_with(text, options).map_err(|error| error.to_string())?;
         let every_hour = text.split_whitespace().nth(1).is_some_and(|hours| hours.starts_with('*'));
-        let schedule = Self { text: text.to_owned(), crontab, every_hour };
+        let schedule = Self { text: text.to_owned(), name: name.to_owned(), crontab, every_hour };
         // Some days never come: the 31st of February.
         match schedule.after(Moment::from_millis(0)) {
             Some(_) => Ok(schedule),
             None => Err("it never comes".to_owned()),
         }
+    }
+
+    /// What a set records of it.
+    pub fn timetable(&self) -> Timetable {
+        Timetable { expression: self.text.clone(), name: self.name.clone() }
     }
 
     /// As it was written.
@@ -111,6 +138,21 @@ mod tests {
         ] {
             let due_at = schedule.due(last.map(at), at(now));
             assert_eq!(due_at, at(due), "{} {last:?} {now}", schedule.text());
+        }
+    }
+
+    #[test]
+    fn a_timetable_gives_the_same_schedule_back() {
+        let schedule = Schedule::parse("H H * * * Europe/Vienna", "shop").expect("a schedule");
+        let again = schedule.timetable().schedule().expect("a schedule");
+        let from = at("2026-11-22T12:00:00Z");
+        assert_eq!((again.after(from), again.text()), (schedule.after(from), schedule.text()));
+        for expression in ["often", "0 0 31 2 *", &"0 ".repeat(200)] {
+            assert_eq!(
+                Timetable { expression: expression.to_owned(), name: "a".into() }.schedule(),
+                None,
+                "{expression}"
+            );
         }
     }
 

@@ -10,7 +10,7 @@ use seawall_core::{Failure, Finding, Progress, When};
 use seawall_vault::Vault;
 
 use crate::preflight::Lack;
-use crate::{Machine, Manifest, Profile, Stages};
+use crate::{Budget, Machine, Manifest, Profile, Stages};
 
 /// How much of the machine a run may use, and with which programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,10 +35,18 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Takes connections and memory of a profile on a machine.
-    pub fn choose(&mut self, profile: Profile, machine: Machine) {
-        (self.jobs, self.memory) = profile.on(machine);
-        self.profile = Some(profile);
+    /// Takes what was said, and the rest from a profile on a machine, if there is one.
+    pub fn choose(&mut self, profile: Option<Profile>, machine: Machine, said: (Option<usize>, Option<u64>)) {
+        (self.jobs, self.memory) = match profile {
+            Some(profile) => profile.on(machine, said),
+            None => (said.0.unwrap_or(self.jobs), said.1.unwrap_or(self.memory)),
+        };
+        self.profile = profile;
+    }
+
+    /// Why the memory isn't enough for the connections, if it isn't.
+    pub fn lack(&self) -> Option<String> {
+        Budget::new(self.memory, self.jobs).err().map(|error| error.to_string())
     }
 }
 

@@ -64,7 +64,7 @@ pub struct Stages {
     pub codec: Share,
     /// The vault.
     pub vault: Share,
-    /// How many connections were of use at the end: while compression holds a run up, some pause.
+    /// How many connections worked at once in the end: while compression holds a run up, some pause.
     pub connections: usize,
 }
 

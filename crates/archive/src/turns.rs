@@ -4,11 +4,12 @@
 //! faster, and each reads from a server that has other users: one connection after another pauses. When they wait for the
 //! server or the vault again, one after another goes on.
 
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep};
 
 use crate::Stages;
 use crate::budget::RAW_BUFFERS;
@@ -23,25 +24,32 @@ const TOO_MANY: u64 = 75;
 /// Below this share, in percent, a connection goes on.
 const TOO_FEW: u64 = 40;
 
-/// The turns of a run's connections.
+/// The turns of a run's connections. A connection that waits gets its turn before one that came later.
 pub(crate) struct Turns {
     most: usize,
+    permits: Semaphore,
     state: Mutex<State>,
-    changed: Notify,
 }
 
 struct State {
     /// How many may work.
     allowed: usize,
-    /// How many do.
+    /// How many permits are to be taken away when their turns end.
+    surplus: usize,
+    /// How many work.
     working: usize,
+    /// The most that worked at once in the last window, and in this one.
+    peaks: [usize; 2],
     judged: Instant,
     /// What had been waited for then.
     before: Stages,
 }
 
 /// The right to do one piece of work.
-pub struct Turn<'a>(&'a Turns);
+pub struct Turn<'a> {
+    turns: &'a Turns,
+    permit: Option<SemaphorePermit<'a>>,
+}
 
 impl std::fmt::Debug for Turn<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -51,47 +59,82 @@ impl std::fmt::Debug for Turn<'_> {
 
 impl Turns {
     pub(crate) fn new(most: usize) -> Self {
-        let most = most.max(1);
-        let state = State { allowed: most, working: 0, judged: Instant::now(), before: Stages::default() };
-        Self { most, state: Mutex::new(state), changed: Notify::new() }
+        let most = most.clamp(1, Semaphore::MAX_PERMITS);
+        let state = State {
+            allowed: most,
+            surplus: 0,
+            working: 0,
+            peaks: [0; 2],
+            judged: Instant::now(),
+            before: Stages::default(),
+        };
+        Self { most, permits: Semaphore::new(most), state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many connections may work now.
-    pub(crate) fn allowed(&self) -> usize {
-        self.state().allowed
+    /// How many connections worked at once lately.
+    pub(crate) fn connections(&self) -> usize {
+        let [before, now] = self.state().peaks;
+        before.max(now)
     }
 
-    /// Waits for a turn. The number of those that may work is judged first, if a window has passed.
+    /// Waits for a turn. A piece of another connection may be a table of hours, so those that wait judge the number too.
     pub(crate) async fn turn(&self, meter: &Meter) -> Turn<'_> {
+        let mut acquired = pin!(self.permits.acquire());
         loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            {
-                let mut state = self.state();
-                if state.judged.elapsed() >= WINDOW {
-                    let now = meter.report();
-                    state.allowed = next(state.allowed, self.most, now.since(state.before));
-                    (state.judged, state.before) = (Instant::now(), now);
-                }
-                if state.working < state.allowed {
+            self.judge(meter);
+            tokio::select! {
+                permit = &mut acquired => {
+                    let mut state = self.state();
                     state.working += 1;
-                    return Turn(self);
+                    state.peaks[1] = state.peaks[1].max(state.working);
+                    return Turn { turns: self, permit: permit.ok() };
                 }
+                () = sleep(WINDOW) => {}
             }
-            // Others wake those that wait when they end a piece. A piece may be a table of hours: then the window ends first.
-            let _ = timeout(WINDOW, changed).await;
         }
+    }
+
+    /// Judges how many may work, if a window has passed.
+    fn judge(&self, meter: &Meter) {
+        let mut state = self.state();
+        if state.judged.elapsed() < WINDOW {
+            return;
+        }
+        let now = meter.report();
+        // There may be fewer connections than could work.
+        let worked = state.allowed.min(state.peaks[1].max(1));
+        let allowed = match next(worked, self.most, now.since(state.before)) {
+            fewer if fewer < worked => fewer,
+            more if more > worked => state.allowed.max(more),
+            _ => state.allowed,
+        };
+        for _ in allowed..state.allowed {
+            // One that is in use goes when its turn ends.
+            state.surplus += 1 - self.permits.forget_permits(1);
+        }
+        for _ in state.allowed..allowed {
+            match state.surplus.checked_sub(1) {
+                Some(surplus) => state.surplus = surplus,
+                None => self.permits.add_permits(1),
+            }
+        }
+        (state.allowed, state.judged, state.before) = (allowed, Instant::now(), now);
+        state.peaks = [state.peaks[1], state.working];
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.state().working -= 1;
-        self.0.changed.notify_waiters();
+        let mut state = self.turns.state();
+        state.working = state.working.saturating_sub(1);
+        if let Some(surplus) = state.surplus.checked_sub(1) {
+            state.surplus = surplus;
+            self.permit.take().map(SemaphorePermit::forget);
+        }
     }
 }
 
@@ -102,7 +145,7 @@ fn next(allowed: usize, most: usize, waited: Stages) -> usize {
     let least = most.div_ceil(RAW_BUFFERS).max(1);
     let [server, codec, vault] = [waited.server, waited.codec, waited.vault].map(|share| share.waited_ms);
     match (codec * 100).checked_div(server + codec + vault) {
-        Some(share) if share >= TOO_MANY => allowed.saturating_sub(1).max(least),
+        Some(share) if share >= TOO_MANY => allowed.saturating_sub(1).max(least).min(allowed),
         Some(share) if share < TOO_FEW => (allowed + 1).min(most),
         _ => allowed,
     }
@@ -133,6 +176,8 @@ mod tests {
             (5, 8, waited(0, 100, 900), 6),
             (8, 8, waited(900, 0, 0), 8),
             (5, 8, waited(0, 0, 0), 5),
+            // Fewer than keep all cores busy, because there are no more.
+            (2, 8, waited(0, 900, 0), 2),
         ] {
             assert_eq!(next(allowed, most, stages), then, "{allowed} of {most}: {stages:?}");
         }
@@ -150,13 +195,68 @@ mod tests {
             async move { drop(turns.turn(&meter).await) }
         });
         tokio::task::yield_now().await;
-        assert!(turns.allowed() == 1 && !waiting.is_finished());
+        assert!(turns.state().allowed == 1 && !waiting.is_finished());
         drop(first);
         waiting.await.expect("it had its turn");
         // It waits for the server now.
         meter.waited(Stage::Server, Duration::from_secs(99));
         tokio::time::advance(WINDOW).await;
         let (_first, _second) = (turns.turn(&meter).await, turns.turn(&meter).await);
-        assert_eq!(turns.allowed(), 2);
+        assert_eq!((turns.state().allowed, turns.connections()), (2, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_in_the_middle_of_its_piece_pauses_behind_it() {
+        let (turns, meter) = (Turns::new(3), Meter::default());
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(turns.turn(&meter).await);
+        }
+        meter.waited(Stage::Codec, Duration::from_secs(9));
+        tokio::time::advance(WINDOW).await;
+        turns.judge(&meter);
+        assert_eq!((turns.state().allowed, turns.state().surplus), (2, 1));
+        held.pop();
+        assert_eq!((turns.state().surplus, turns.permits.available_permits()), (0, 0));
+        held.pop();
+        assert_eq!(turns.permits.available_permits(), 1);
+        // Taken back before any turn ended.
+        let _again = turns.turn(&meter).await;
+        meter.waited(Stage::Codec, Duration::from_secs(9));
+        tokio::time::advance(WINDOW).await;
+        turns.judge(&meter);
+        meter.waited(Stage::Server, Duration::from_secs(99));
+        tokio::time::advance(WINDOW).await;
+        turns.judge(&meter);
+        assert_eq!((turns.state().allowed, turns.state().surplus), (2, 0));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_waits_comes_before_one_that_has_just_ended() {
+        let (turns, meter) = (Arc::new(Turns::new(1)), Arc::new(Meter::default()));
+        let mut mine = Some(turns.turn(&meter).await);
+        let waiting = tokio::spawn({
+            let (turns, meter) = (Arc::clone(&turns), Arc::clone(&meter));
+            async move { drop(turns.turn(&meter).await) }
+        });
+        tokio::task::yield_now().await;
+        mine.take();
+        let again = turns.turn(&meter).await;
+        assert!(waiting.is_finished(), "the other one had its turn first");
+        drop(again);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_were_never_opened_do_not_count() {
+        let (turns, meter) = (Turns::new(8), Meter::default());
+        let turn = turns.turn(&meter).await;
+        drop(turn);
+        assert_eq!(turns.connections(), 1);
+        let (first, second) = (turns.turn(&meter).await, turns.turn(&meter).await);
+        meter.waited(Stage::Codec, Duration::from_secs(9));
+        tokio::time::advance(WINDOW).await;
+        turns.judge(&meter);
+        assert_eq!(turns.state().allowed, 8, "two don't keep eight cores busy");
+        drop((first, second));
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seawall_archive::server::{BackUp, Dumped, EngineNames, Limits, Readiness};
-use seawall_archive::{Codec, Machine, Profile, RetentionPolicy, Schedule, Scheduled, ServerEngine as _, World};
+use seawall_archive::{
+    Codec, Machine, Profile, RetentionPolicy, Schedule, Scheduled, ServerEngine as _, Timetable, World,
+};
 use seawall_core::{Both, Failure, Journal, Progress, SystemClock, TaskKind};
 use seawall_sqlite::Upkeep;
 use seawall_vault::{Environment, Vault};
@@ -48,6 +50,7 @@ pub enum ServerSource {
 pub(crate) struct Common {
     pub(crate) limits: Limits,
     pub(crate) codec: Codec,
+    pub(crate) schedule: Option<Timetable>,
     pub(crate) excluded: Vec<String>,
 }
 
@@ -130,7 +133,8 @@ pub(crate) fn read(
     let At { line, value } = fields.text("schedule")?.ok_or(missing)?;
     let schedule = schedule("schedule", &value, name).map_err(|problem| problem.at(line))?;
     let mut backup = fields.section("backup")?;
-    let common = common(backup.as_mut(), url.is_whole())?;
+    let mut common = common(backup.as_mut(), url.is_whole())?;
+    common.schedule = Some(schedule.timetable());
     let source = match url {
         ServerUrl::Postgres(target) => {
             let (target, options) = postgres::read(backup.as_mut(), *target, common, here)?;
@@ -167,27 +171,27 @@ fn cores() -> usize {
 /// Reads how much of the machine may be used.
 pub(crate) fn limits(backup: &mut Fields, limits: &mut Limits) -> Result<(), Location> {
     let profile = |text: &str| text.parse::<Profile>().ok();
-    if let Some(at) =
-        backup.parsed("profile", "conservative, balanced, performance, max-performance or turbo", profile)?
-    {
-        // Not by what is free now: then a reload would find other settings each time.
-        limits.choose(at.value, Machine { cores: cores(), memory: seawall_host::machine_memory() });
+    let profile = backup.parsed("profile", "conservative, balanced, performance, max-performance or turbo", profile)?;
+    let jobs = |text: &str| text.parse().ok().filter(|jobs| (1..=64).contains(jobs));
+    let (jobs, memory) = (backup.parsed("jobs", "a whole number from 1 to 64", jobs)?, backup.size("memory")?);
+    let line = [jobs.as_ref().map(|at| at.line), memory.as_ref().map(|at| at.line)].into_iter().flatten().max();
+    // Not by what is free now: then a reload would find other settings each time.
+    let machine = Machine { cores: cores(), memory: seawall_host::machine_memory() };
+    limits.choose(profile.map(|at| at.value), machine, (jobs.map(|at| at.value), memory.map(|at| at.value)));
+    match limits.lack().zip(line) {
+        Some((lack, line)) => Err(Problem::Contradiction(format!("memory: {lack}")).at(line)),
+        None => Ok(()),
     }
-    if let Some(at) = backup.parsed("jobs", "a whole number from 1 to 64", |text| {
-        text.parse().ok().filter(|jobs| (1..=64).contains(jobs))
-    })? {
-        limits.jobs = at.value;
-    }
-    if let Some(at) = backup.size("memory")? {
-        limits.memory = at.value;
-    }
-    Ok(())
 }
 
 /// The keys of `backup` that every engine has. `whole` says that the URL names a whole server.
 fn common(backup: Option<&mut Fields>, whole: bool) -> Result<Common, Location> {
-    let mut common =
-        Common { limits: Limits { jobs: 1, ..Limits::default() }, codec: Codec::default(), excluded: Vec::new() };
+    let mut common = Common {
+        limits: Limits { jobs: 1, ..Limits::default() },
+        codec: Codec::default(),
+        schedule: None,
+        excluded: Vec::new(),
+    };
     let Some(backup) = backup else { return Ok(common) };
     limits(backup, &mut common.limits)?;
     common.codec = common.limits.profile.map_or_else(Codec::default, Profile::codec);

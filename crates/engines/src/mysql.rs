@@ -20,8 +20,8 @@ pub(crate) fn read(
     common: Common,
     here: &Path,
 ) -> Result<(Target, DumpOptions), Location> {
-    let Common { limits, codec, excluded } = common;
-    let mut options = DumpOptions { limits, codec, excluded, ..DumpOptions::default() };
+    let Common { limits, codec, schedule, excluded } = common;
+    let mut options = DumpOptions { limits, codec, schedule, excluded, ..DumpOptions::default() };
     let mut target = target;
     let Some(backup) = backup else { return Ok((target, options)) };
     let whole = target.database.is_empty();

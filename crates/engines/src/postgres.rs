@@ -21,8 +21,8 @@ pub(crate) fn read(
     common: Common,
     here: &Path,
 ) -> Result<(Target, DumpOptions), Location> {
-    let Common { limits, codec, excluded } = common;
-    let mut options = DumpOptions { limits, codec, excluded, ..DumpOptions::default() };
+    let Common { limits, codec, schedule, excluded } = common;
+    let mut options = DumpOptions { limits, codec, schedule, excluded, ..DumpOptions::default() };
     let mut target = target;
     let Some(backup) = backup else { return Ok((target, options)) };
     let whole = target.database.is_empty();
@@ -75,6 +75,7 @@ pub(crate) fn requested(target: &Target, request: BackupRequest) -> Result<DumpO
         codec: compression.as_deref().map_or(Ok(Codec::default()), server::codec)?,
         excluded,
         role_passwords,
+        schedule: None,
     };
     if !target.database.is_empty() && (options.role_passwords || !options.excluded.is_empty()) {
         let cause = "--role-passwords and --exclude-database are of a whole server's backup, and a database is named";

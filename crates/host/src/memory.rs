@@ -6,17 +6,20 @@
 /// control group around it leaves (systemd's `MemoryMax=`, a container's limit). `None` where the system doesn't tell.
 pub fn free_memory() -> Option<u64> {
     let read = |file: &str| std::fs::read_to_string(file).ok();
-    let available = kibibytes(&read("/proc/meminfo")?, "MemAvailable:")?;
-    let groups = read("/proc/self/cgroup").unwrap_or_default();
-    Some(available.min(by_groups(&groups, read, Bytes::Left).unwrap_or(u64::MAX)))
+    least(&read, "MemAvailable:", Bytes::Left)
 }
 
 /// Bytes of memory of the machine, or of the narrowest control group around this process. `None` where the system doesn't tell.
 pub fn machine_memory() -> Option<u64> {
     let read = |file: &str| std::fs::read_to_string(file).ok();
-    let total = kibibytes(&read("/proc/meminfo")?, "MemTotal:")?;
-    let groups = read("/proc/self/cgroup").unwrap_or_default();
-    Some(total.min(by_groups(&groups, read, Bytes::All).unwrap_or(u64::MAX)))
+    least(&read, "MemTotal:", Bytes::All)
+}
+
+/// The least of what the machine and its control groups say. A service may see one of them only: `ProcSubset=pid` hides the machine's.
+fn least(read: impl Fn(&str) -> Option<String>, line: &str, which: Bytes) -> Option<u64> {
+    let machine = read("/proc/meminfo").and_then(|text| kibibytes(&text, line));
+    let groups = read("/proc/self/cgroup").and_then(|groups| by_groups(&groups, &read, which));
+    [machine, groups].into_iter().flatten().min()
 }
 
 /// Which bytes of a control group are meant.
@@ -112,6 +115,30 @@ mod tests {
             _ => None,
         };
         assert_eq!(by_groups("0::/system.slice/docker-1.scope", files, Bytes::Left), Some(500));
+    }
+
+    #[test]
+    fn what_is_hidden_bounds_nothing() {
+        let files = |hidden: &'static str| {
+            move |file: &str| match file {
+                _ if file.starts_with(hidden) => None,
+                "/proc/meminfo" => Some("MemTotal:       4 kB\nMemAvailable:   2 kB\n".to_owned()),
+                "/proc/self/cgroup" => Some("0::/a\n".to_owned()),
+                "/sys/fs/cgroup/a/memory.max" => Some("3000\n".to_owned()),
+                "/sys/fs/cgroup/a/memory.current" => Some("2000\n".to_owned()),
+                _ => None,
+            }
+        };
+        for (hidden, free, all) in [
+            ("nothing", Some(1000), Some(3000)),
+            ("/proc/meminfo", Some(1000), Some(3000)),
+            ("/sys", Some(2048), Some(4096)),
+            ("/", None, None),
+        ] {
+            let found =
+                (least(files(hidden), "MemAvailable:", Bytes::Left), least(files(hidden), "MemTotal:", Bytes::All));
+            assert_eq!(found, (free, all), "{hidden}");
+        }
     }
 
     #[test]

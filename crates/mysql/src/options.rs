@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use seawall_archive::server::Limits;
-use seawall_archive::{Codec, Sample};
+use seawall_archive::{Codec, Sample, Timetable};
 
 use crate::artefact::PLAIN;
 use crate::client::Target;
@@ -42,6 +42,8 @@ pub struct DumpOptions {
     pub sample: Option<Sample>,
     /// How frames are compressed.
     pub codec: Codec,
+    /// The schedule by which such backups are made: the set records it.
+    pub schedule: Option<Timetable>,
     /// Of a whole server: databases that are left out.
     pub excluded: Vec<String>,
     /// How long a backup tries to get its locks. Each single attempt is shorter, because writers queue behind a lock that waits.
@@ -55,6 +57,7 @@ impl Default for DumpOptions {
             format: Format::default(),
             sample: None,
             codec: Codec::default(),
+            schedule: None,
             excluded: Vec::new(),
             lock_wait: Duration::from_secs(60),
         }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use seawall_archive::server::Limits;
-use seawall_archive::{Codec, Sample};
+use seawall_archive::{Codec, Sample, Timetable};
 
 use crate::client::Target;
 
@@ -86,6 +86,8 @@ pub struct DumpOptions {
     pub copy: CopyFormat,
     /// How frames are compressed.
     pub codec: Codec,
+    /// The schedule by which such backups are made: the set records it.
+    pub schedule: Option<Timetable>,
     /// Of a whole server: databases that are left out.
     pub excluded: Vec<String>,
     /// Of a whole server: whether the passwords of roles come along, as the server keeps them.

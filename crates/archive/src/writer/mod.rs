@@ -31,6 +31,7 @@ use crate::stages::Meter;
 use crate::turns::{Turn, Turns};
 use crate::{
     Budget, Chunk, Codec, Content, Digest, Error, Frame, Index, Item, Manifest, Sample, Sealed, SetId, Stage, Stages,
+    Timetable,
 };
 
 /// A set that is being written. Clones write the same set.
@@ -101,6 +102,8 @@ pub struct Facts {
     pub artefact: Option<String>,
     /// [`Manifest::sample`].
     pub sample: Option<Sample>,
+    /// [`Manifest::schedule`].
+    pub schedule: Option<Timetable>,
     /// [`Manifest::detail`].
     pub detail: serde_json::Value,
 }
@@ -200,7 +203,7 @@ impl SetWriter {
 
     /// Where the time went so far.
     pub fn stages(&self) -> Stages {
-        Stages { connections: self.shared.turns.allowed(), ..self.shared.meter.report() }
+        Stages { connections: self.shared.turns.connections(), ..self.shared.meter.report() }
     }
 
     /// Writes the index and makes the manifest. [`crate::Catalog::add`] turns the manifest into a link, and the set
@@ -229,6 +232,7 @@ impl SetWriter {
             whole: index.whole(),
             artefact: facts.artefact,
             sample: facts.sample,
+            schedule: facts.schedule,
             detail: facts.detail,
         })
     }

@@ -72,6 +72,7 @@ pub(crate) async fn count(vault: &Vault, writer: &SetWriter, id: SetId) -> Resul
         point: id.moment(),
         artefact: None,
         sample: None,
+        schedule: None,
         detail: serde_json::json!({}),
     };
     let manifest = writer.finish(facts, &Still(id.moment().as_millis() + 500)).await?;

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_archive::{Link, SetId};
+use seawall_archive::{Link, SetId, Timetable};
 use seawall_core::{
     Alarm, Clock as _, Description, Engine, Failure, LastError, Level, Moment, Phase, Point, Proof, Status, SystemClock,
 };
@@ -55,9 +55,12 @@ pub struct Row {
     pub newest: Option<Point>,
     /// How long ago that was, in seconds.
     pub age_s: Option<u64>,
-    /// The usual time between two backups in seconds, where backups are made by the clock and there are three of them.
+    /// The schedule by which its backups are made, if its newest set records one.
+    pub schedule: Option<String>,
+    /// The time between two backups in seconds: by the schedule, or the usual one, where there are three backups of a server.
     pub every_s: Option<u64>,
-    /// How often the time between two backups was more than twice as long.
+    /// Of the newest backups: how many were due by the schedule and weren't made. Without a schedule: how often the time between two was more
+    /// than twice as long as usual.
     pub gaps: Option<u64>,
     /// How many objects it has.
     pub objects: u64,
@@ -236,9 +239,13 @@ impl Row {
         self.engine = manifests.first().and_then(|set| of_server(&set.engine)).unwrap_or(self.engine);
         let named: Vec<SetId> = manifests.iter().map(|set| set.id).collect();
         let doubt = linked::unlinked(&mut self.sets, &named);
-        if doubt.is_some() {
-            self.take(tally::of_sets(&self.sets, now), now);
+        let newest = self.sets.last().map(|(id, _)| *id);
+        let timetable = manifests.iter().find(|set| Some(set.id) == newest).and_then(|set| set.schedule.as_ref());
+        let schedule = timetable.and_then(Timetable::schedule);
+        if doubt.is_some() || schedule.is_some() {
+            self.take(tally::of_sets(&self.sets, schedule.as_ref(), now), now);
         }
+        self.schedule = schedule.map(|schedule| schedule.text().to_owned());
         self.doubts.extend(doubt);
     }
 }
@@ -307,6 +314,7 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
             },
             newest: None,
             age_s: None,
+            schedule: None,
             every_s: None,
             gaps: None,
             objects: tally.objects,

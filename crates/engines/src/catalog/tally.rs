@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use seawall_archive::SetId;
+use seawall_archive::{Schedule, SetId};
 use seawall_core::{Moment, Point};
 
 use super::names::Fact;
@@ -171,7 +171,7 @@ impl Tally {
         let (newest, copies): (Option<Point>, Vec<(Moment, u64)>) = match self.form {
             // Without a chain no set counts.
             Some(Form::Sets) if self.link == 0 => return Sum::default(),
-            Some(Form::Sets) => return of_sets(&self.whole(), now),
+            Some(Form::Sets) => return of_sets(&self.whole(), None, now),
             Some(Form::Snapshots) => {
                 let newest = self.snapshot.as_ref();
                 let newest = newest.map(|(at, instance)| Point { position: instance.clone(), moment: *at });
@@ -197,12 +197,16 @@ impl Tally {
     }
 }
 
-/// What sets come to at `now`, oldest first, each with its bytes.
-pub(super) fn of_sets(sets: &[(SetId, u64)], now: Moment) -> Sum {
+/// What sets come to at `now`, oldest first, each with its bytes. `schedule` is that of the newest, if it is known.
+pub(super) fn of_sets(sets: &[(SetId, u64)], schedule: Option<&Schedule>, now: Moment) -> Sum {
     let newest = sets.last().map(|(id, _)| Point { position: id.to_string(), moment: id.moment() });
     let copies: Vec<(Moment, u64)> = sets.iter().map(|(id, bytes)| (id.moment(), *bytes)).collect();
     let moments: Vec<Moment> = copies.iter().map(|(at, _)| *at).collect();
-    Sum::of(newest, &copies[copies.len().saturating_sub(COPIES)..], trend::rhythm(&moments, now))
+    let rhythm = match schedule {
+        Some(schedule) => trend::rhythm_by(schedule, &moments, now),
+        None => trend::rhythm(&moments, now),
+    };
+    Sum::of(newest, &copies[copies.len().saturating_sub(COPIES)..], rhythm)
 }
 
 impl Sum {

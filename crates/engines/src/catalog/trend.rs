@@ -1,7 +1,8 @@
-//! How do sizes grow, and how regular are points? Pure: from moments and sizes to figures.
+//! How do sizes grow, how regular are points, and do they keep to their schedule? Pure: from moments and sizes to figures.
 
 use std::time::Duration;
 
+use seawall_archive::{Schedule, missed};
 use seawall_core::Moment;
 
 /// Milliseconds of a day.
@@ -50,9 +51,9 @@ pub(super) fn forecast(now: u64, growth: i64, days: i64) -> u64 {
 /// How regular points are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rhythm {
-    /// The usual time between two: the median.
+    /// The time between two: by the schedule, or else the usual one, the median.
     pub(super) every: Duration,
-    /// How often the time between two was more than twice as long.
+    /// By the schedule: how many were due and weren't made. Without one: how often the time between two was more than twice as long.
     pub(super) gaps: u64,
     /// When the next one was due, with some grace, if that is over.
     pub(super) due: Option<Moment>,
@@ -72,9 +73,49 @@ pub(super) fn rhythm(points: &[Moment], now: Moment) -> Option<Rhythm> {
     Some(Rhythm { every, gaps: u64::try_from(gaps).unwrap_or(u64::MAX), due: (due < now).then_some(due) })
 }
 
+/// The rhythm of the newest points, in order of time, by the schedule that the newest one records; `None` if there are none.
+pub(super) fn rhythm_by(schedule: &Schedule, points: &[Moment], now: Moment) -> Option<Rhythm> {
+    let newest = *points.last()?;
+    let points = points.get(points.len().saturating_sub(NEWEST)..)?;
+    let next = schedule.after(newest)?;
+    let every = schedule.after(next)?.since(next);
+    let gaps = missed(schedule, points).iter().map(|gap| gap.missing).sum();
+    let due = next.after(GRACE);
+    Some(Rhythm { every, gaps, due: (due < now).then_some(due) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_schedule_says_what_is_missing_and_what_is_due() {
+        let at = |text: &str| text.parse::<Moment>().expect("RFC 3339");
+        let daily = Schedule::parse("0 3 * * *", "a").expect("a schedule");
+        let day = Duration::from_secs(24 * 3600);
+        for (points, now, expected) in [
+            (&[][..], "2026-11-22T12:00:00Z", None),
+            // One is enough.
+            (&["2026-11-22T03:00:05Z"][..], "2026-11-23T03:59:00Z", Some((0, None))),
+            (&["2026-11-22T03:00:05Z"], "2026-11-23T04:00:01Z", Some((0, Some("2026-11-23T04:00:00Z")))),
+            // One that a person asked for in between changes nothing.
+            (&["2026-11-22T03:00:05Z", "2026-11-22T17:00:00Z"], "2026-11-23T03:30:00Z", Some((0, None))),
+            (
+                &["2026-11-17T03:00:05Z", "2026-11-18T03:00:05Z", "2026-11-21T03:00:05Z"],
+                "2026-11-21T12:00:00Z",
+                Some((2, None)),
+            ),
+            // A clock that was wrong.
+            (&["2027-11-22T03:00:05Z"], "2026-11-22T12:00:00Z", Some((0, None))),
+        ] {
+            let points: Vec<Moment> = points.iter().map(|text| at(text)).collect();
+            let expected = expected.map(|(gaps, due)| Rhythm { every: day, gaps, due: due.map(at) });
+            assert_eq!(rhythm_by(&daily, &points, at(now)), expected, "{points:?} at {now}");
+        }
+        let weekdays = Schedule::parse("0 3 * * MON-FRI", "a").expect("a schedule");
+        let friday = [at("2026-11-20T03:00:05Z")];
+        assert_eq!(rhythm_by(&weekdays, &friday, at("2026-11-22T12:00:00Z")).and_then(|found| found.due), None);
+    }
 
     fn hour(hour: i64) -> Moment {
         Moment::from_millis(hour * 3_600_000)

@@ -93,6 +93,7 @@ async fn make_set(
         point,
         artefact: (options.format == Format::Plain).then(|| artefact::PLAIN.to_owned()),
         sample: options.sample,
+        schedule: options.schedule.clone(),
         detail,
     };
     let manifest = base.writer.finish(facts, &*world.clock).await?;

@@ -90,6 +90,7 @@ async fn make_set(
         point,
         artefact: (options.format != Format::Native).then(|| options.format.name().to_owned()),
         sample: options.sample,
+        schedule: options.schedule.clone(),
         detail,
     };
     let manifest = base.writer.finish(facts, &*world.clock).await?;

@@ -124,12 +124,8 @@ fn output(source: &str, place: &str, dumped: &Dumped) -> Output {
 /// How much of the machine a run may use.
 pub(crate) fn limits(arguments: &ServerArguments) -> Result<Limits, Failure> {
     let mut limits = Limits { jobs: runtime::cores(), bindir: arguments.pg_bindir.clone(), ..Limits::default() };
-    if let Some(profile) = arguments.profile {
-        limits.choose(profile, this_machine());
-    }
     let memory = arguments.memory.as_deref().map(|text| server::size("--memory", text)).transpose()?;
-    limits.jobs = arguments.jobs.map_or(limits.jobs, usize::from);
-    limits.memory = memory.unwrap_or(limits.memory);
+    limits.choose(arguments.profile, this_machine(), (arguments.jobs.map(usize::from), memory));
     Ok(limits)
 }
 

@@ -3,19 +3,20 @@
 //! Before a restore writes anything, it proves that the objects of its plan belong together (I14). The proof needs the header of
 //! each. A request for a header takes as long as one for a small object, so a small object is fetched whole, and kept while
 //! there is room (I5). Of a large object the header is kept, and the rest is asked for later. [`Heads::of`] has no room: it reads
-//! headers and keeps nothing. [`Heads::viewing`] asks for both ends of a large object at once, because a view needs the index at its
-//! end, and most often its first pages.
+//! headers and keeps nothing. [`Heads::viewing`] asks for the end of a large object with its header, because a view needs the index
+//! there, and for the first pages of a base, which every connection reads. A plan looks at more headers than those of its own
+//! objects, so it isn't done for what is rarely of the plan, and not where the end is large.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use seawall_ltx::{HEADER_SIZE, Header, TRAILER_SIZE, Trailer};
+use seawall_ltx::{HEADER_SIZE, Header, TRAILER_SIZE, Trailer, Txid};
 use seawall_vault::Vault;
 
 use crate::error::Error;
 use crate::headers::check_names;
-use crate::layout::{Layout, Stored};
+use crate::layout::{Layout, Level, Stored};
 
 /// Objects of at most this size are fetched whole for their headers.
 pub(crate) const SMALL: u64 = 256 << 10;
@@ -23,7 +24,7 @@ pub(crate) const SMALL: u64 = 256 << 10;
 /// The bytes of objects that a restore keeps between its proof and its reading.
 const ROOM: u64 = 24 << 20;
 
-/// Bytes of a large object behind its header that a view gets with the header: the first pages of the database, if it is a base.
+/// Bytes of a base behind its header that a view gets with the header: the first pages of the database.
 const FRONT: u64 = 32 << 10;
 
 /// The share of an object that its index takes at most, as a rule: about 9 bytes for a page of 4096 bytes, compressed.
@@ -31,6 +32,9 @@ const INDEX_SHARE: u64 = 128;
 
 /// The least and the most bytes that are read to find an index in them.
 const TAIL: (u64, u64) = (32 << 10, 8 << 20);
+
+/// The largest end that is read before it is known whether the object is of the plan.
+const LARGEST_END: u64 = 1 << 20;
 
 /// Headers that are read at a time from a folder.
 const AT_ONCE: usize = 16;
@@ -133,7 +137,7 @@ impl Heads {
         let (header, key) = (HEADER_SIZE as u64, file.key(Layout::of(&self.vault)));
         let wanted = match file.size <= SMALL {
             true => file.size.max(header),
-            false if self.both_ends => header + FRONT,
+            false if self.both_ends && is_base(file) => header + FRONT,
             false => header,
         };
         let Some(mut place) = self.reserve(wanted) else {
@@ -148,7 +152,9 @@ impl Heads {
     /// Reads the end of a large object for a view. An error is met again by the reading that needs these bytes.
     async fn read_end(&self, file: &Stored) {
         let length = first_tail(file.size);
-        let Some(place) = self.reserve(length).filter(|_| self.both_ends && file.size > SMALL) else { return };
+        // A capture of all pages has a twin, which is the base.
+        let is_likely = file.size > SMALL && length <= LARGEST_END && (file.min != Txid(1) || is_base(file));
+        let Some(place) = (self.both_ends && is_likely).then(|| self.reserve(length)).flatten() else { return };
         let range = file.size.saturating_sub(length)..file.size;
         let read = self.vault.read(&file.key(Layout::of(&self.vault)), Some(range), length).await;
         let Some(bytes) = read.ok().filter(|bytes| bytes.len() as u64 == length) else { return };
@@ -194,6 +200,11 @@ impl Drop for Place<'_> {
     }
 }
 
+/// Whether a file has all pages, and no capture is it.
+pub(crate) fn is_base(file: &Stored) -> bool {
+    file.min == Txid(1) && file.level != Level::LOG
+}
+
 /// How many of the last bytes of an object are read first to find its index.
 pub(crate) fn first_tail(size: u64) -> u64 {
     (size / INDEX_SHARE).clamp(TAIL.0, TAIL.1).min(size)
@@ -209,17 +220,19 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use seawall_ltx::{PageSize, Txid};
+    use seawall_ltx::PageSize;
     use seawall_vault::Policy;
     use seawall_vault::memory::MemoryStore;
 
-    use crate::layout::Level;
-
     async fn stored(vault: &Vault, txid: u64, size: usize) -> Stored {
+        stored_at(vault, Level::LOG, txid, size).await
+    }
+
+    async fn stored_at(vault: &Vault, level: Level, txid: u64, size: usize) -> Stored {
         let header = Header::new(PageSize::new(512).expect("a page size"), 6, Txid(txid), Txid(txid));
         let mut bytes = header.encode().to_vec();
         bytes.resize(size, 7);
-        let file = Stored { level: Level::LOG, min: Txid(txid), max: Txid(txid), size: size as u64 };
+        let file = Stored { level, min: Txid(txid), max: Txid(txid), size: size as u64 };
         vault.put(&file.key(Layout::of(vault)), bytes.into(), None).await.expect("written");
         file
     }
@@ -256,22 +269,31 @@ mod tests {
     async fn a_view_gets_both_ends_of_a_large_object_at_once() {
         let vault = Vault::new(Arc::new(MemoryStore::new()), Policy::default());
         let heads = Heads { both_ends: true, ..Heads::with_room(&vault, 200 << 10) };
-        let large = stored(&vault, 1, 1 << 20).await;
+        let (large, twin) = (stored_at(&vault, Level::BASE, 1, 1 << 20).await, stored(&vault, 1, 1 << 20).await);
+        let (later, huge) = (stored(&vault, 2, 1 << 20).await, Stored { size: 1 << 40, ..large });
+        assert!(first_tail(huge.size) > LARGEST_END);
         heads.header(&large).await.expect("a header");
         assert_eq!(vault.counts().get, 2);
         let end = heads.take_end(&large).map(|bytes| bytes.len() as u64);
         assert_eq!((end, heads.take_end(&large)), (Some(first_tail(1 << 20)), None));
         assert_eq!(heads.take(&large).map(|bytes| bytes.len() as u64), Some(HEADER_SIZE as u64 + FRONT));
         assert_eq!(heads.kept().room, 200 << 10);
+        // Of others the end, or the header alone.
+        for (file, ends) in [(twin, false), (later, true)] {
+            heads.header(&file).await.expect("a header");
+            assert_eq!(heads.take(&file).map(|bytes| bytes.len()), Some(HEADER_SIZE));
+            assert_eq!(heads.take_end(&file).is_some(), ends);
+        }
+        let before = vault.counts().get;
         // Without room, the header alone.
         let small = Heads { both_ends: true, ..Heads::with_room(&vault, 1000) };
         small.header(&large).await.expect("a header");
         assert_eq!((small.take(&large), small.take_end(&large), small.kept().room), (None, None, 1000));
-        assert_eq!(vault.counts().get, 3);
+        assert_eq!(vault.counts().get, before + 1);
         // Nothing behind the header is of use for a restore.
         let heads = Heads::keeping(&vault);
         heads.header(&large).await.expect("a header");
-        assert_eq!((vault.counts().get, heads.take_end(&large)), (4, None));
+        assert_eq!((vault.counts().get, heads.take_end(&large)), (before + 2, None));
     }
 
     #[tokio::test]

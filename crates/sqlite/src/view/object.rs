@@ -3,15 +3,22 @@
 use bytes::Bytes;
 use seawall_ltx::{Header, Index, decode_all};
 use seawall_vault::Vault;
+use tokio::sync::Semaphore;
 
 use crate::error::Error;
 use crate::headers::check_names;
-use crate::heads::{Heads, SMALL, first_tail, is_whole};
+use crate::heads::{Heads, SMALL, first_tail, is_base, is_whole};
 use crate::layout::{Layout, Stored};
 use crate::places::Place;
 
-/// The largest index that is read: that of a database of 50 million pages.
-const LARGEST_INDEX: u64 = 512 << 20;
+/// The most bytes of an index for a page: three numbers of up to ten bytes, of which that of the page has five.
+const INDEX_ENTRY: u64 = 25;
+
+/// What an index has beside its entries, and more.
+const INDEX_FRAME: u64 = 1 << 10;
+
+/// Indexes that are larger than what is read of an object at first are read one at a time: each may have hundreds of megabytes.
+static LARGE_INDEX: Semaphore = Semaphore::const_new(1);
 
 /// An object of which pages are read.
 #[derive(Debug)]
@@ -54,9 +61,9 @@ impl Opened {
             return Self::of_whole(vault, file, whole);
         }
         let header = heads.header(&file).await?;
-        let index = read_index(vault, &file, heads.take_end(&file)).await?;
+        let index = read_index(vault, &file, &header, heads.take_end(&file)).await?;
         index.check(&header).map_err(Error::ltx(vault.object(&key)))?;
-        Ok(Self { file, header, index, beginning: heads.take(&file) })
+        Ok(Self { file, header, index, beginning: heads.take(&file).filter(|_| is_base(&file)) })
     }
 
     /// An object that is in memory.
@@ -77,8 +84,10 @@ impl Opened {
 }
 
 /// Reads the index at the end of an object. Most often one range has all of it, and `end` is that, if it was read already.
-async fn read_index(vault: &Vault, file: &Stored, mut end: Option<Bytes>) -> Result<Index, Error> {
+async fn read_index(vault: &Vault, file: &Stored, header: &Header, mut end: Option<Bytes>) -> Result<Index, Error> {
     let key = file.key(Layout::of(vault));
+    let largest = INDEX_FRAME + INDEX_ENTRY * u64::from(header.commit);
+    let mut turn = None;
     let mut length = first_tail(file.size);
     loop {
         let tail = match end.take() {
@@ -89,11 +98,14 @@ async fn read_index(vault: &Vault, file: &Stored, mut end: Option<Bytes>) -> Res
             return Err(corrupt(vault, file, "it is shorter than its listing says"));
         }
         match Index::parse(&tail, file.size) {
-            Err(seawall_ltx::Error::TailTooShort { needed }) if needed > length && needed <= LARGEST_INDEX => {
+            Err(seawall_ltx::Error::TailTooShort { needed }) if needed > length && needed <= largest => {
                 length = needed;
+                if turn.is_none() {
+                    turn = LARGE_INDEX.acquire().await.ok();
+                }
             }
             Err(seawall_ltx::Error::TailTooShort { .. }) => {
-                return Err(corrupt(vault, file, "its index is larger than that of any database"));
+                return Err(corrupt(vault, file, "its index is larger than that of any database of its size"));
             }
             parsed => return parsed.map_err(Error::ltx(vault.object(&key))),
         }

@@ -82,8 +82,12 @@ fn facts(one: &Shelved) -> Markup {
                 }
             }
             @if let Some(age) = row.age_s { dt { "Its age" } dd { (span(age.saturating_mul(1000))) } }
-            @if let Some(every) = row.every_s { dt { "Backups" } dd { "usually every " (span(every.saturating_mul(1000))) } }
-            @if let Some(gaps) = row.gaps { dt { "Gaps between backups" } dd { (gaps) } }
+            @match (&row.schedule, row.every_s) {
+                (Some(schedule), _) => { dt { "Backups" } dd { "by the schedule " code { (schedule) } } }
+                (None, Some(every)) => { dt { "Backups" } dd { "usually every " (span(every.saturating_mul(1000))) } }
+                (None, None) => {}
+            }
+            @if let Some(gaps) = row.gaps { dt { "Missing backups" } dd { (gaps) } }
             @if let Some(holes) = row.holes { dt { "Holes" } dd { (holes) } }
             dt { "Last proof" } dd { (badge(&list::proof(one))) }
             dt { "Engine" } dd { (row.engine) }

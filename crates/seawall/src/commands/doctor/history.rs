@@ -60,8 +60,12 @@ async fn of_one(database: &DatabaseConfig, opener: &Opener, now: Moment) -> Resu
             let next = format!("seawall verify '{name}'; if the backup is lost, and you know why: seawall maintain '{name}' --acknowledge NUMBER");
             Finding::wrong("chain", name, format!("{}: {} ({})", fault.object, fault.cause, fault.code), next)
         }));
-        let moments: Vec<Moment> = timeline.spans.iter().map(|span| span.to.moment).collect();
-        found.extend(of_gaps(name, &missed(&server.schedule, &server.retention, &moments, now)));
+        // Retention thins out what is older.
+        let window = server.retention.window.filter(|_| server.retention.enabled);
+        let is_complete = |moment: &Moment| window.is_none_or(|window| *moment >= now.before(window));
+        let moments: Vec<Moment> =
+            timeline.spans.iter().map(|span| span.to.moment).filter(|moment| is_complete(moment)).collect();
+        found.extend(of_gaps(name, &missed(&server.schedule, &moments)));
         found.extend(unlinked(&vault).await?.iter().filter_map(|set| of_unlinked(name, set, now)));
     } else {
         found.extend(of_holes(name, &timeline.holes, now));
