@@ -99,7 +99,7 @@ options=()
 for label in "${labels[@]}"; do options+=(--config.label "$label"); done
 umoci config --image "$layout:$version" --created "$created" --history.created "$created" --history.created_by "packaging/image.sh" \
   --os linux --architecture "$architecture" --config.user "$user:$user" --config.workingdir /var/lib/seawall \
-  --config.env PATH=/usr/bin --config.env HOME=/var/lib/seawall --config.env XDG_STATE_HOME=/var/lib/seawall/state \
+  --config.env PATH=/usr/bin --config.env HOME=/var/lib/seawall --config.env STATE_DIRECTORY=/var/lib/seawall \
   --config.entrypoint /usr/bin/seawall --config.cmd replicate --config.stopsignal SIGTERM \
   --config.volume /var/lib/seawall --config.volume /data "${options[@]}"
 umoci gc --layout "$layout"
