@@ -38,6 +38,9 @@ image_files() {
   [[ $(stat -c '%a %u' "$root/tmp") == "1777 0" && $(stat -c '%a %u' "$root/data") == "755 65532" ]]
   [[ $(stat -c '%a %u' "$root/var/lib/seawall") == "700 65532" && $(stat -c '%a %u' "$root/usr/bin/seawall") == "755 0" ]]
   grep -q "BEGIN CERTIFICATE" "$root/etc/ssl/certs/ca-certificates.crt"
+  # One certificate for each file of the distribution's package, and nothing that was added to this machine.
+  [[ $(grep -c "BEGIN CERTIFICATE" "$root/etc/ssl/certs/ca-certificates.crt") == $(find /usr/share/ca-certificates/mozilla -name '*.crt' | wc -l) ]]
+  [[ $(grep -c "^-----" "$root/etc/ssl/certs/ca-certificates.crt") == $((2 * $(find /usr/share/ca-certificates/mozilla -name '*.crt' | wc -l))) ]]
   [[ -e $root/usr/share/zoneinfo/Europe/Berlin ]]
   # Only root's files, and none that another user may write; no shell.
   [[ -z $(find "$root" \( -perm /6000 -o -perm -2 ! -type l ! -path "$root/tmp" \)) ]]
