@@ -10,6 +10,8 @@ if [ "$(stat -L -c %u "$state")" = 0 ]; then chown seawall: "$state"; fi
 # The new program reads the configuration as the unit's user, before the old one ends.
 accepts() {
   [ -e "$configuration" ] || return 0
+  # Without D-Bus it can't be asked.
+  systemd-run --quiet --wait --collect --pipe /bin/true </dev/null >/dev/null 2>&1 || return 0
   systemd-run --quiet --wait --collect --pipe --property=RuntimeMaxSec=60 --property=User="$(systemctl show --property=User --value seawall.service)" \
     --property=EnvironmentFile=-/etc/default/seawall /usr/bin/seawall config check --config "$configuration" </dev/null >/dev/null
 }

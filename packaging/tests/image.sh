@@ -31,6 +31,7 @@ image_settings() {
     and .Labels["org.opencontainers.image.revision"] == "0123456789abcdef" and .Labels["org.opencontainers.image.licenses"] == "Apache-2.0")' \
     <<<"$config" >/dev/null
   jq -r '.config.Env[]' <<<"$config" >"$work/variables"
+  has_line "STATE_DIRECTORY=/var/lib/seawall" <"$work/variables"
 }
 
 image_files() {
