@@ -10,6 +10,20 @@ refuse_test_build() {
   fi
 }
 
+# The time in what is made: that of the environment, else of the last commit. A source archive has neither, and nothing is guessed.
+source_date() {
+  local top
+  top=$(git rev-parse --show-toplevel 2>/dev/null) || top=
+  if [[ -n ${SOURCE_DATE_EPOCH:-} ]]; then
+    echo "$SOURCE_DATE_EPOCH"
+  elif [[ $top == "$(pwd -P)" ]]; then
+    git log -1 --format=%ct
+  else
+    echo "this folder is no repository of its own: set SOURCE_DATE_EPOCH to the time of the release, in seconds" >&2
+    return 1
+  fi
+}
+
 # Whether the program starts without a loader and libraries of the system.
 is_static() {
   local segments

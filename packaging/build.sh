@@ -56,7 +56,7 @@ case $(uname -m) in
   aarch64) SEAWALL_ARCH=arm64 ;;
   *) echo "no package is made for $(uname -m)" >&2 && exit 1 ;;
 esac
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+SOURCE_DATE_EPOCH=$(source_date)
 SEAWALL_BINARY=$binary
 SEAWALL_MADE=$made
 export SEAWALL_ARCH SEAWALL_VERSION SEAWALL_BINARY SEAWALL_MADE SEAWALL_REMARK SOURCE_DATE_EPOCH

@@ -5,6 +5,9 @@
 #
 # A registry or a daemon takes the folder from skopeo: skopeo copy oci:LAYOUT:VERSION docker://registry.example/seawall:VERSION
 #
+# The authorities are those of /usr/share/ca-certificates/mozilla, the time zones those of /usr/share/zoneinfo: the distribution's packages
+# ca-certificates and tzdata, whose versions become labels where dpkg tells them. What was added to this machine in /etc stays out.
+#
 # The program should be static (a musl target). One that needs glibc takes its loader and libraries along, from this machine.
 #
 #   SEAWALL_COMMIT=ID           the label org.opencontainers.image.revision
@@ -34,10 +37,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=packaging/binary.sh
 . packaging/binary.sh
 [[ -n $of_tests ]] || refuse_test_build "$binary"
+authorities=/usr/share/ca-certificates/mozilla
+if [[ -z $(find "$authorities" -name '*.crt' -print -quit 2>/dev/null) ]]; then
+  echo "no authorities for TLS in $authorities: install ca-certificates of Debian, Ubuntu or Alpine" >&2
+  exit 1
+fi
 
 version=$("$binary" --version | cut -d' ' -f2)
 [[ -z $of_tests ]] || version=$version-test
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+SOURCE_DATE_EPOCH=$(source_date)
 created=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 user=65532
 
@@ -60,7 +68,13 @@ fi
 
 install -m 0644 LICENSE "$root/usr/share/doc/seawall/LICENSE"
 "$binary" self --sbom >"$root/usr/share/doc/seawall/sbom.cdx.json"
-install -m 0644 /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
+# Mozilla's authorities as the distribution packages them. The bundle in /etc has what was added to this machine, too.
+for authority in "$authorities"/*.crt; do
+  cat "$authority"
+  # A file without a last line break would join two certificates.
+  [[ -z $(tail -c 1 "$authority") ]] || echo
+done >"$root/etc/ssl/certs/ca-certificates.crt"
+chmod 0644 "$root/etc/ssl/certs/ca-certificates.crt"
 # Schedules may name a time zone.
 mkdir -m 0755 "$root/usr/share/zoneinfo"
 tar -C /usr/share/zoneinfo --exclude=./posix --exclude=./right -c . | tar -C "$root/usr/share/zoneinfo" -x --no-same-owner
@@ -95,11 +109,15 @@ labels=(
 )
 [[ -z ${SEAWALL_COMMIT:-} ]] || labels+=("org.opencontainers.image.revision=$SEAWALL_COMMIT")
 [[ -z ${SEAWALL_SOURCE:-} ]] || labels+=("org.opencontainers.image.source=$SEAWALL_SOURCE")
+for package in ca-certificates tzdata; do
+  of_package=$(dpkg-query -W -f '${Version}' "$package" 2>/dev/null) || continue
+  labels+=("seawall.$package=$of_package")
+done
 options=()
 for label in "${labels[@]}"; do options+=(--config.label "$label"); done
 umoci config --image "$layout:$version" --created "$created" --history.created "$created" --history.created_by "packaging/image.sh" \
   --os linux --architecture "$architecture" --config.user "$user:$user" --config.workingdir /var/lib/seawall \
-  --config.env PATH=/usr/bin --config.env HOME=/var/lib/seawall --config.env XDG_STATE_HOME=/var/lib/seawall/state \
+  --config.env PATH=/usr/bin --config.env HOME=/var/lib/seawall --config.env STATE_DIRECTORY=/var/lib/seawall \
   --config.entrypoint /usr/bin/seawall --config.cmd replicate --config.stopsignal SIGTERM \
   --config.volume /var/lib/seawall --config.volume /data "${options[@]}"
 umoci gc --layout "$layout"

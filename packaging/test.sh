@@ -9,6 +9,8 @@ set -euo pipefail
 umask 022
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PIP_ROOT_USER_ACTION=ignore
+# A source archive, which has no commit, passes too.
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-1000000000}
 
 target=${CARGO_TARGET_DIR:-$PWD/target}
 [[ $target == /* ]] || target=$PWD/$target

@@ -62,7 +62,10 @@ class Pages(Iterator[tuple[int, bytes]]):
 
 @final
 class LtxFile:
-    """A file that was read to its end and passed every check. Its length is the number of its pages."""
+    """A file that was read to its end and passed every check. Its length is the number of its pages.
+
+    It is kept open until the object and its iterators are gone.
+    """
 
     @property
     def header(self) -> Header: ...
@@ -79,7 +82,11 @@ class LtxFile:
     def size(self) -> int:
         """The bytes of the file."""
     def pages(self) -> Pages:
-        """The page numbers with the pages, ascending. Reads and checks the file once more."""
+        """The page numbers with the pages, ascending. Reads and checks the file once more.
+
+        It is the file that was opened, even if its path leads to another one by now. Raises LtxError at the latest at
+        the end if its bytes changed meanwhile. Of a file of an older generation everything is read at once.
+        """
     def __iter__(self) -> Pages: ...
     def __len__(self) -> int: ...
 

@@ -108,6 +108,14 @@ def agent():
     assert kinds["ServiceAccount"]["metadata"]["annotations"]
     config = configuration(kinds)
     assert config["socket"] == {"path": "/tmp/seawall.sock"} and config["metrics-addr"] == "0.0.0.0:9090"
+    assert pod["securityContext"]["fsGroup"] == 65532
+    # Files of others aren't given to the group of this pod.
+    others = of("agent")
+    others["extraVolumes"] = [{"name": "app", "persistentVolumeClaim": {"claimName": "app"}}]
+    context = lambda values: render(values)["Deployment"]["spec"]["template"]["spec"]["securityContext"]
+    assert "fsGroup" not in context(others) and context(others)["runAsUser"] == 65532
+    others["fsGroupOfExtraVolumes"] = True
+    assert context(others)["fsGroup"] == 65532
     # Another configuration is another pod.
     changed = of("agent")
     changed["config"]["vault"] = "s3://backups/other"

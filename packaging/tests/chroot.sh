@@ -6,9 +6,9 @@ root=$work/root
 # The Debian, unpacked into a folder.
 unpack_root() {
   [[ -z ${root_job:-} ]] || wait "$root_job" || true
-  [[ -s $tools/root.tar ]] || return 1
+  [[ -s $tools/debian.tar ]] || return 1
   mkdir -p "$root"
-  tar -xf "$tools/root.tar" -C "$root" --exclude='./dev/*'
+  tar -xf "$tools/debian.tar" -C "$root" --exclude='./dev/*'
   mkdir -p "$root/tmp/packages"
   cp "$work"/packages/* "$root/tmp/packages/"
 }
@@ -55,19 +55,87 @@ deb_upgrades() {
   is /var/lib/seawall/kept 644 seawall:seawall
 }
 
+# A systemd that runs, as far as the scripts can tell: it notes what it is told. refused: what the new program is said to do.
+pretend_systemd() {
+  mkdir -p "$root/run/systemd/system"
+  cat >"$root/usr/bin/systemctl" <<'SH'
+#!/bin/sh
+echo "systemctl $*" >>/tmp/told
+case "$*" in
+  *ActiveState*) cat /tmp/active ;;
+  *property=User*) echo app ;;
+esac
+SH
+  cat >"$root/usr/bin/systemd-run" <<'SH'
+#!/bin/sh
+echo "systemd-run $*" >>/tmp/told
+[ ! -e /tmp/no-bus ] || exit 1
+while [ "${1#/}" = "$1" ]; do shift; done
+exec "$@"
+SH
+  chmod +x "$root/usr/bin/systemctl" "$root/usr/bin/systemd-run"
+}
+
+deb_upgrades_a_running_service() {
+  local state=$root/var/lib/seawall new="/tmp/packages/seawall_0.0.2_$deb_arch.deb"
+  pretend_systemd
+  echo "databases: [{ path: /srv/app.db }]" >>"$root/etc/seawall.yml"
+  # The service runs as the application's user: its state folder is left to it.
+  chown 12345:12345 "$state"
+  echo activating >"$root/tmp/active"
+  : >"$root/tmp/told"
+  inside dpkg -i "$new" | tee "$work/said"
+  has_line "systemctl --no-block try-restart seawall.service" <"$root/tmp/told"
+  grep -q '^systemd-run .*User=app .*config check' "$root/tmp/told"
+  [[ $(stat -c '%a %u' "$state") == "700 12345" ]]
+  # A systemd without D-Bus can't ask it.
+  : >"$root/tmp/told"
+  touch "$root/tmp/no-bus"
+  inside dpkg -i "$new"
+  has_line "systemctl --no-block try-restart seawall.service" <"$root/tmp/told"
+  rm "$root/tmp/no-bus"
+  # A configuration that the new program refuses leaves the old one running.
+  echo "no-such-key: 1" >"$root/etc/seawall.yml"
+  : >"$root/tmp/told"
+  inside dpkg -i "$new" 2>&1 | tee "$work/said"
+  grep -q "no-such-key" "$work/said"
+  grep -q "so the old one goes on" "$work/said"
+  if grep restart "$root/tmp/told"; then return 1; fi
+  # A service that doesn't run stays so, and a configuration that nothing protects by is told.
+  echo inactive >"$root/tmp/active"
+  : >"$root/tmp/told"
+  inside dpkg -i "$new" | tee "$work/said"
+  grep -q "the service doesn't run" "$work/said"
+  if grep -E 'restart|systemd-run' "$root/tmp/told"; then return 1; fi
+  # Removing stops the service and keeps that it is enabled.
+  inside dpkg -r seawall
+  has_line "systemctl stop seawall.service" <"$root/tmp/told"
+  if grep disable "$root/tmp/told"; then return 1; fi
+  rm -r "$root/run/systemd" "$root/usr/bin/systemctl" "$root/usr/bin/systemd-run"
+  inside chown seawall: /var/lib/seawall
+  echo "vault: /vault" >"$root/etc/seawall.yml"
+  inside dpkg -i "$new"
+}
+
 deb_goes() {
   inside dpkg -r seawall
   [[ ! -e $root/usr/bin/seawall && ! -e $root/lib/systemd/system/seawall.service ]]
   [[ -e $root/var/lib/seawall/kept && -e $root/etc/default/seawall ]]
-  inside dpkg -P seawall
-  [[ ! -e $root/var/lib/seawall && ! -e $root/etc/default/seawall ]]
+  # Keys and vaults can't be made again: they stay, and are named.
+  mkdir -p "$root/var/lib/seawall/keys" "$root/var/lib/seawall/vault"
+  inside dpkg -P seawall | tee "$work/said"
+  [[ -e $root/var/lib/seawall/keys && -e $root/var/lib/seawall/vault && ! -e $root/etc/default/seawall ]]
+  has_line "seawall: /var/lib/seawall stays. It has:" <"$work/said"
+  has_line "seawall:   /var/lib/seawall/keys" <"$work/said"
   # The configuration is the administrator's.
   [[ -e $root/etc/seawall.yml ]]
   if inside dpkg-query -W seawall; then return 1; fi
   # And again, with the user that is left.
   inside dpkg -i "/tmp/packages/seawall_0.0.2_$deb_arch.deb"
   works
+  rm -rf "$root"/var/lib/seawall/*
   inside dpkg -P seawall
+  [[ ! -e $root/var/lib/seawall ]]
   rm "$root/etc/seawall.yml"
 }
 
@@ -100,11 +168,12 @@ if [[ ! -d $work/packages ]]; then
 elif ! may_isolate; then
   lacks "packages in a clean Debian" "this machine allows no mounts in a namespace"
 elif ! unpack_root; then
-  skip "packages in a clean Debian" "mmdebstrap (Debian's mmdebstrap, as root) can't make one: $(tail -n 1 "$tools/root.log" 2>/dev/null)"
+  skip "packages in a clean Debian" "mmdebstrap (Debian's mmdebstrap, as root) can't make one: $(tail -n 1 "$tools/debian.log" 2>/dev/null)"
 else
   check "the package for Debian is installed and works" deb_installs
   check "an upgrade keeps settings and state" deb_upgrades
-  check "removing keeps state, purging deletes it, and the configuration stays" deb_goes
+  check "an upgrade asks the new program first, doesn't wait, and leaves another user's state" deb_upgrades_a_running_service
+  check "removing keeps state, purging takes only an empty folder, and the configuration stays" deb_goes
   if command -v rpm >/dev/null; then
     check "the package for Red Hat is installed, upgraded and erased" rpm_installs_upgrades_and_goes
   else

@@ -126,14 +126,14 @@ apt_tools() {
 # Starts to make the Debian in the background: that waits for the network most of the time.
 make_root() {
   command -v mmdebstrap >/dev/null && [[ $(id -u) == 0 ]] || return 0
-  if [[ ! -s $tools/root.tar ]]; then
+  if [[ ! -s $tools/debian.tar ]]; then
     say "making a clean Debian"
     local release
     # shellcheck source=/dev/null
     release=$(. /etc/os-release && echo "$VERSION_CODENAME")
     # shellcheck disable=SC2064
-    { mmdebstrap --quiet --variant=essential --include=passwd,libgcc-s1 "$release" "$tools/root.new.tar" >"$tools/root.log" 2>&1 </dev/null &&
-      mv "$tools/root.new.tar" "$tools/root.tar"; } &
+    { mmdebstrap --quiet --variant=essential --include=ca-certificates,libgcc-s1,passwd,tzdata "$release" "$tools/debian.new.tar" >"$tools/debian.log" 2>&1 </dev/null &&
+      mv "$tools/debian.new.tar" "$tools/debian.tar"; } &
     root_job=$!
   fi
 }

@@ -31,6 +31,7 @@ image_settings() {
     and .Labels["org.opencontainers.image.revision"] == "0123456789abcdef" and .Labels["org.opencontainers.image.licenses"] == "Apache-2.0")' \
     <<<"$config" >/dev/null
   jq -r '.config.Env[]' <<<"$config" >"$work/variables"
+  has_line "STATE_DIRECTORY=/var/lib/seawall" <"$work/variables"
 }
 
 image_files() {
@@ -38,6 +39,9 @@ image_files() {
   [[ $(stat -c '%a %u' "$root/tmp") == "1777 0" && $(stat -c '%a %u' "$root/data") == "755 65532" ]]
   [[ $(stat -c '%a %u' "$root/var/lib/seawall") == "700 65532" && $(stat -c '%a %u' "$root/usr/bin/seawall") == "755 0" ]]
   grep -q "BEGIN CERTIFICATE" "$root/etc/ssl/certs/ca-certificates.crt"
+  # One certificate for each file of the distribution's package, and nothing that was added to this machine.
+  [[ $(grep -c "BEGIN CERTIFICATE" "$root/etc/ssl/certs/ca-certificates.crt") == $(find /usr/share/ca-certificates/mozilla -name '*.crt' | wc -l) ]]
+  [[ $(grep -c "^-----" "$root/etc/ssl/certs/ca-certificates.crt") == $((2 * $(find /usr/share/ca-certificates/mozilla -name '*.crt' | wc -l))) ]]
   [[ -e $root/usr/share/zoneinfo/Europe/Berlin ]]
   # Only root's files, and none that another user may write; no shell.
   [[ -z $(find "$root" \( -perm /6000 -o -perm -2 ! -type l ! -path "$root/tmp" \)) ]]

@@ -2,8 +2,7 @@
 # Packages: what is in them. `chroot.sh` installs them.
 
 # The files of every package, without the pages of the manual and what only one system has: mode, owner and path.
-files_of_all='drwx------ root /var/lib/seawall
--rwxr-xr-x root /usr/bin/seawall
+files_of_all='-rwxr-xr-x root /usr/bin/seawall
 -rw-r--r-- root /usr/share/bash-completion/completions/seawall
 -rw-r--r-- root /usr/share/doc/seawall/LICENSE
 -rw-r--r-- root /usr/share/doc/seawall/README.md
@@ -16,7 +15,7 @@ files_are() {
   local list=$1 pages commands
   shift
   # Folders that every system has are in some forms and not in others.
-  list=$(awk '{ sub("/$", "", $3) } $1 !~ /^d/ || $3 == "/var/lib/seawall"' <<<"$list")
+  list=$(awk '{ sub("/$", "", $3) } $1 !~ /^d/' <<<"$list")
   diff <(printf '%s\n' "$files_of_all" "$@" | sort) <(grep -v ' /usr/share/man/' <<<"$list" | sort)
   pages=$(grep -c -- '^-rw-r--r-- root /usr/share/man/man1/seawall.*\.1$' <<<"$list")
   mkdir -p "$work/pages"
@@ -59,7 +58,8 @@ deb_content() {
   done
   has_line "Package: seawall" <"$work/control/control"
   has_line "Architecture: $deb_arch" <"$work/control/control"
-  grep -E '^Depends: libc6 \(>= 2\.[0-9]+\), libgcc-s1$' "$work/control/control"
+  grep -E '^Depends: ca-certificates, tzdata, libc6 \(>= 2\.[0-9]+\), libgcc-s1$' "$work/control/control"
+  has_line "Pre-Depends: passwd" <"$work/control/control"
 }
 
 rpm_content() {
@@ -69,6 +69,8 @@ rpm_content() {
     "-rw-r--r-- root /usr/lib/systemd/system/seawall.service"
   rpm -qp --configfiles "$rpm" | has_line /etc/default/seawall
   rpm -qp --requires "$rpm" | grep -E '^libc\.so\.6\(GLIBC_2\.[0-9]+\)\(64bit\)$'
+  local package
+  for package in ca-certificates shadow-utils tzdata; do rpm -qp --requires "$rpm" | has_line "$package"; done
   rpm -qp --scripts "$rpm" >"$work/scripts"
   local script
   for script in preinstall postinstall preuninstall postuninstall; do grep -q "^$script scriptlet" "$work/scripts"; done
@@ -85,6 +87,8 @@ apk_content() {
   cmp "$program" "$work/apk/usr/bin/seawall"
   has_line "pkgver = 0.0.2" <"$work/apk/.PKGINFO"
   has_line "arch = $(uname -m)" <"$work/apk/.PKGINFO"
+  local package
+  for package in ca-certificates tzdata; do has_line "depend = $package" <"$work/apk/.PKGINFO"; done
   local script
   for script in pre-install post-install pre-deinstall post-upgrade; do sh -n "$work/apk/.$script"; done
   sh -n "$work/apk/etc/init.d/seawall"
@@ -100,6 +104,28 @@ only_static_programs_for_alpine() {
   chmod +x "$work/half"
   refuses 1 "was built with debug assertions" packaging/build.sh "$work/half" "$work/no" deb
   rm "$work/half" "$work/released"
+}
+
+# What these settings would take from the program, or from the application, is told in the unit.
+unit_leaves_what_is_needed() {
+  local unit=packaging/systemd/seawall.service
+  if grep -E '^(ProcSubset|RemoveIPC)=' "$unit"; then return 1; fi
+  has_line "AssertPathExists=/etc/seawall.yml" <"$unit"
+}
+
+openrc_never_gives_up() { has_line "respawn_max=0" <packaging/openrc/seawall; }
+
+# A second service, by the command of the page: it shares no folder, file or variable with the first one.
+second_unit_shares_nothing() {
+  local command
+  command=$(grep '^sed ' docs/recipes/systemd.md)
+  mkdir -p "$work/units"
+  cp packaging/systemd/seawall.service "$work/units/"
+  command=${command//\/lib\/systemd\/system/$work/units}
+  bash -c "${command//\/etc\/systemd\/system/$work/units}"
+  [[ -s $work/units/seawall-crm.service ]]
+  if grep -E '/etc/seawall\.yml|seawall$' "$work/units/seawall-crm.service" | grep -vE '^(#.*|User=seawall|Group=seawall)$'; then return 1; fi
+  [[ $(grep -cE '=-?[^ ]*seawall-crm$|/etc/seawall-crm\.yml$' "$work/units/seawall-crm.service") == 7 ]]
 }
 
 unit_has_narrow_rights() { systemd-analyze security --offline=yes --threshold=20 packaging/systemd/seawall.service; }
@@ -121,6 +147,9 @@ if command -v nfpm >/dev/null; then
 else
   skip "packages" "nfpm is missing: $(tail -n 1 "$tools/nfpm.log" 2>/dev/null || echo "there is no Go to build it with")"
 fi
+check "the unit leaves what the program and the application need" unit_leaves_what_is_needed
+check "a second unit by the recipe shares nothing with the first" second_unit_shares_nothing
+check "OpenRC restarts the service without end" openrc_never_gives_up
 if command -v systemd-analyze >/dev/null; then
   check "the unit's rights are narrow" unit_has_narrow_rights
 else

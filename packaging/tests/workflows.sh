@@ -15,6 +15,13 @@ versions_agree() {
   has_line "  NFPM_VERSION: $nfpm_version" <.github/workflows/release.yml
 }
 
+# A run by hand publishes nothing, not even on a tag; and nothing is published untested.
+publishes_only_what_was_tested() {
+  has_line "    if: github.event_name == 'push' && github.ref_type == 'tag'" <.github/workflows/release.yml
+  has_line "    needs: [build, test, install, chart]" <.github/workflows/release.yml
+  if grep -E 'go-version: *stable|toolchain install stable' .github/workflows/release.yml; then return 1; fi
+}
+
 version_is_compared() {
   local version
   version=$("$program" --version | cut -d' ' -f2)
@@ -30,5 +37,6 @@ else
   skip "actionlint" "actionlint or shellcheck (Debian's shellcheck) is missing: $(tail -n 1 "$tools/actionlint.log" 2>/dev/null || true)"
 fi
 check "each action is pinned to a commit" actions_are_pinned
+check "only a pushed tag publishes, after tests, with pinned compilers" publishes_only_what_was_tested
 check "a release is built with the tools of the tests" versions_agree
 check "a version is compared with every place where it stands" version_is_compared

@@ -1,21 +1,23 @@
 //! Python bindings: opens LTX files, verifies them, and returns their pages.
 //!
-//! `open` reads the whole file once, on several threads, and checks everything. The iterator over the pages reads it
-//! again and checks it again, because the file may have changed. Memory: 256 KiB of the file and its pages; a file of an
-//! older generation is read as a whole.
+//! `open` reads the whole file once, on several threads, and checks everything. It keeps the file open: the iterator over
+//! the pages reads the same file again, whatever its path leads to by then, and checks it again, because its bytes may
+//! have changed. Memory: 256 KiB of the file and its pages; of a file of an older generation all of it and all pages.
+//! Other Python threads run meanwhile.
 
 #![expect(clippy::disallowed_methods, reason = "this package meets the file system")]
 
 use std::fs::File;
-use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use seawall_ltx::file::{FileError, Verified, Work, verify};
-use seawall_ltx::{PageNo, Splitter, decode_any};
+use seawall_ltx::{PageNo, Splitter, Summary, decode_any};
 
 create_exception!(
     seawall_ltx,
@@ -71,6 +73,8 @@ impl Header {
 #[pyclass(frozen, module = "seawall_ltx")]
 struct LtxFile {
     path: PathBuf,
+    /// Opened before the path was verified. If it isn't what was verified, the pages tell.
+    file: Arc<File>,
     verified: Verified,
 }
 
@@ -122,13 +126,12 @@ impl LtxFile {
     }
 
     /// The page numbers with the pages, ascending. Checks the file once more, and raises at its end if it changed.
-    fn pages(&self) -> PyResult<Pages> {
-        let file = File::open(&self.path).map_err(|error| io(&self.path, &error))?;
-        let page_size = self.verified.summary.header.page_size.bytes();
+    fn pages(&self, py: Python<'_>) -> PyResult<Pages> {
         let mut pages = Pages {
             path: self.path.clone(),
-            page_size,
-            file,
+            file: Arc::clone(&self.file),
+            offset: 0,
+            verified: self.verified.summary,
             splitter: Some(Splitter::with_batch_size(READ)),
             piece: Vec::new(),
             at: 0,
@@ -137,13 +140,13 @@ impl LtxFile {
             next: 0,
         };
         if self.verified.generation.is_some() {
-            pages.read_older()?;
+            py.detach(|| pages.read_older())?;
         }
         Ok(pages)
     }
 
-    fn __iter__(&self) -> PyResult<Pages> {
-        self.pages()
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Pages> {
+        self.pages(py)
     }
 
     fn __len__(&self) -> usize {
@@ -159,8 +162,11 @@ impl LtxFile {
 #[pyclass(module = "seawall_ltx")]
 struct Pages {
     path: PathBuf,
-    page_size: usize,
-    file: File,
+    file: Arc<File>,
+    /// Where the next bytes are read.
+    offset: u64,
+    /// What was found when the file was opened.
+    verified: Summary,
     /// `None` after the end.
     splitter: Option<Splitter>,
     piece: Vec<u8>,
@@ -177,16 +183,43 @@ impl Pages {
         LtxError::new_err(format!("{}: {source}", self.path.display()))
     }
 
+    fn changed(&self) -> PyErr {
+        LtxError::new_err(format!("{}: the file changed since it was opened: open it again", self.path.display()))
+    }
+
+    /// The next bytes of the file in `piece`; none at its end.
+    fn read_piece(&mut self) -> PyResult<()> {
+        self.piece.resize(READ, 0);
+        let got = loop {
+            match self.file.read_at(&mut self.piece, self.offset) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                done => break done.map_err(|error| io(&self.path, &error))?,
+            }
+        };
+        self.piece.truncate(got);
+        (self.at, self.offset) = (0, self.offset + got as u64);
+        Ok(())
+    }
+
     /// Reads all of a file of an older generation.
     fn read_older(&mut self) -> PyResult<()> {
         let mut bytes = Vec::new();
-        self.file.read_to_end(&mut bytes).map_err(|error| io(&self.path, &error))?;
+        loop {
+            self.read_piece()?;
+            if self.piece.is_empty() {
+                break;
+            }
+            bytes.extend_from_slice(&self.piece);
+        }
         let (mut numbers, mut data) = (Vec::new(), Vec::new());
         let visit = |number, page: &[u8]| {
             numbers.push(number);
             data.extend_from_slice(page);
         };
-        decode_any(&bytes, visit).map_err(|error| self.defect(error))?;
+        let summary = decode_any(&bytes, visit).map_err(|error| self.defect(error))?;
+        if summary != self.verified {
+            return Err(self.changed());
+        }
         (self.numbers, self.data, self.splitter) = (numbers, data, None);
         Ok(())
     }
@@ -198,6 +231,10 @@ impl Pages {
             let mut rest = self.piece.get(self.at..).unwrap_or_default();
             let fed = splitter.feed(&mut rest);
             self.at = self.piece.len() - rest.len();
+            // Before a page is cut by the size that the file had.
+            if splitter.header().is_some_and(|header| *header != self.verified.header) {
+                return Err(self.changed());
+            }
             if let Some(batch) = fed.map_err(|error| self.defect(error))? {
                 let batch = batch.decode().map_err(|error| self.defect(error))?;
                 splitter.join(&batch).map_err(|error| self.defect(error))?;
@@ -208,12 +245,10 @@ impl Pages {
                 (self.next, self.splitter) = (0, Some(splitter));
                 return Ok(true);
             }
-            self.piece.resize(READ, 0);
-            let got = self.file.read(&mut self.piece).map_err(|error| io(&self.path, &error))?;
-            self.piece.truncate(got);
-            self.at = 0;
-            if got == 0 {
-                return splitter.finish().map(|_| false).map_err(|error| self.defect(error));
+            self.read_piece()?;
+            if self.piece.is_empty() {
+                let summary = splitter.finish().map_err(|error| self.defect(error))?;
+                return if summary == self.verified { Ok(false) } else { Err(self.changed()) };
             }
         }
     }
@@ -231,7 +266,7 @@ impl Pages {
         }
         let at = self.next;
         self.next += 1;
-        let page = self.numbers.get(at).zip(self.data.chunks_exact(self.page_size).nth(at));
+        let page = self.numbers.get(at).zip(self.data.chunks_exact(self.verified.header.page_size.bytes()).nth(at));
         Ok(page.map(|(number, data)| (number.0, PyBytes::new(py, data))))
     }
 }
@@ -249,7 +284,8 @@ mod module {
     /// Raises `LtxError` with the first defect, and `OSError` if the file can't be read.
     #[pyfunction]
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<LtxFile> {
+        let file = File::open(&path).map_err(|error| io(&path, &error))?;
         let verified = py.detach(|| verify(&path, Work::new())).map_err(raised)?;
-        Ok(LtxFile { path, verified })
+        Ok(LtxFile { path, file: Arc::new(file), verified })
     }
 }

@@ -1,7 +1,9 @@
 """Every golden file reads as its manifest says: `python3 -m unittest discover python/tests`."""
 
+import concurrent.futures
 import hashlib
 import json
+import os
 import pathlib
 import tempfile
 import unittest
@@ -68,6 +70,49 @@ class Golden(unittest.TestCase):
             path.write_bytes(changed)
             with self.assertRaises(seawall_ltx.LtxError):
                 list(file)
+
+    def test_another_file_with_the_name_changes_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, other = pathlib.Path(folder) / "x.ltx", pathlib.Path(folder) / "other.ltx"
+            for size, replacement in [("4096", "512"), ("512", "4096")]:
+                path.write_bytes((GOLDEN / f"snapshot/encode-db-{size}.ltx").read_bytes())
+                file = seawall_ltx.open(path)
+                before = list(file)
+                other.write_bytes((GOLDEN / f"snapshot/encode-db-{replacement}.ltx").read_bytes())
+                os.replace(other, path)
+                self.assertEqual(list(file), before)
+                self.assertNotEqual(list(seawall_ltx.open(path)), before)
+
+    def test_another_valid_content_raises(self):
+        names = [f"snapshot/encode-db-{size}.ltx" for size in ["512", "4096"]]
+        older = [facts["file"] for facts in MANIFEST["files"] if facts["format"] in ("v1", "v2") and facts["pages"]]
+        same_size = [
+            facts["file"]
+            for facts in MANIFEST["files"]
+            if facts["format"] == "v3" and facts["page_size"] == 4096 and facts["file"] not in names
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "x.ltx"
+            pairs = [names, names[::-1], [names[1], same_size[0]], [older[0], older[-1]], [names[1], older[0]]]
+            for first, second in pairs:
+                with self.subTest(first=first, second=second):
+                    path.write_bytes((GOLDEN / first).read_bytes())
+                    file = seawall_ltx.open(path)
+                    # In place: the file stays the same one.
+                    path.write_bytes((GOLDEN / second).read_bytes())
+                    with self.assertRaises(seawall_ltx.LtxError):
+                        list(file)
+
+    def test_several_threads_read_one_older_file(self):
+        older = next(facts["file"] for facts in MANIFEST["files"] if facts["format"] == "v1" and facts["pages"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "x.ltx"
+            path.write_bytes((GOLDEN / older).read_bytes())
+            file = seawall_ltx.open(path)
+            # The same object, from several threads at once.
+            with concurrent.futures.ThreadPoolExecutor(4) as threads:
+                read = list(threads.map(lambda _: list(file), range(64)))
+            self.assertTrue(all(pages == read[0] for pages in read))
 
     def test_a_missing_file_is_an_error_of_the_file_system(self):
         with self.assertRaises(FileNotFoundError) as raised:

@@ -43,6 +43,8 @@ mod encode;
 mod error;
 #[cfg(feature = "file")]
 pub mod file;
+#[cfg(all(feature = "file", not(unix)))]
+compile_error!("the feature `file` needs Unix: positioned reads, and files that take over an owner");
 mod frame;
 #[cfg(any(doc, doctest))]
 pub mod guide;

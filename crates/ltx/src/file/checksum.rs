@@ -45,6 +45,9 @@ pub struct DatabaseSum {
 
 /// The database checksum of a whole file, with its WAL if `wal` is set.
 ///
+/// No process may write to the database meanwhile, and no SQLite connection of *this* process may be open on it
+/// ([why](crate::file#databases-that-are-in-use)).
+///
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let database = folder.path().join("app.db");
@@ -219,7 +222,10 @@ fn fold_groups(into: &mut [u8], pages: &[u8]) {
 }
 
 /// Calls `visit` with the checksum of each page of a file, in page order. The lock page has no checksum and is left
-/// out.
+/// out. The WAL isn't read.
+///
+/// No process may write to the database meanwhile, and no SQLite connection of *this* process may be open on it
+/// ([why](crate::file#databases-that-are-in-use)).
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

@@ -49,6 +49,9 @@ pub enum Difference {
 /// order. LTX files are verified first; a file of an older generation is then rewritten, without a name, in the
 /// temporary folder.
 ///
+/// For a side that is a database: no process may write to it meanwhile, and no SQLite connection of *this* process may
+/// be open on it ([why](crate::file#databases-that-are-in-use)).
+///
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let database = folder.path().join("app.db");

@@ -1,8 +1,7 @@
 //! Encodes a database as a snapshot. A page in the WAL takes precedence over the same page in the file.
 //!
-//! If another process may write to the database, the caller holds a read transaction on it during the call. SQLite then
-//! neither copies pages over those that are read here nor restarts the WAL. A WAL that was restarted all the same is
-//! detected, and so is a file that ends too early.
+//! What the caller has to see to is told at `file`: no process writes meanwhile. A WAL that was restarted all the same is
+//! detected, and so is a file that ends too early; a checkpoint isn't.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -44,6 +43,9 @@ pub struct EncodeOptions {
 
 /// Encodes a database with its WAL as a snapshot of transaction 1. The snapshot replaces the file at `output` once it
 /// is whole and durable.
+///
+/// No process may write to the database meanwhile, and no SQLite connection of *this* process may be open on it
+/// ([why](crate::file#databases-that-are-in-use)).
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

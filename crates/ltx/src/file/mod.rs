@@ -14,6 +14,21 @@
 //! * [`diff()`]: which pages differ
 //! * [`Journal`]: makes a change of many pages in place atomic
 //! * [`read_pages`]: the pages of one file, in order
+//!
+//! # Databases that are in use
+//!
+//! The functions that read a database ([`encode`], [`checksum()`], [`page_checksums`], [`diff()`]) take no lock of
+//! SQLite's. Two rules are the caller's:
+//!
+//! * **No process writes meanwhile**, and none makes a checkpoint. Otherwise pages of two moments come together, and in
+//!   most cases the call returns `Ok`: [`FileError::Changed`] only tells of a WAL that was restarted or is another one. To
+//!   keep writers away, stop the application, or let *another process* hold a read transaction: in WAL mode SQLite then
+//!   neither copies newer pages over those that are read here nor restarts the WAL, and in the other modes no
+//!   process commits.
+//! * **No connection of this process is open on the database.** POSIX locks belong to the process: when a call closes
+//!   its own descriptor of the file, the system drops every lock that SQLite holds on the file in this process, and
+//!   SQLite doesn't hear of it. Other processes may then write, and the last of them that closes the database may delete
+//!   its WAL under the connection. Make the call in a child process, or read a copy that SQLite's backup interface made.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 

@@ -14,7 +14,9 @@ use crate::file::index::{Entries, LtxFile};
 use crate::file::{Work, ordered, sequential};
 use crate::{Checksum, Crc64, Error, Generation, Header, PageNo, Rolling, Summary};
 
-/// The summary of a file that was read to its end and passed every check.
+/// The summary of a file that was read to its end and passed every check. From [`describe`] it is less than that: of a
+/// file of the current generation only the ends and the index were read, and [`Verified::new`] believes its caller. Take
+/// it as a proof only where [`verify`] or a function that writes a file returned it.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -242,6 +244,9 @@ fn open(ltx: &LtxFile, piece: &Piece, buffers: &mut Buffers, rolling: bool, keep
 
 /// The summary of a file without reading its pages: only its ends and its index are read and checked against each
 /// other. A file of an older generation is read as a whole, because it has no index.
+///
+/// This isn't a proof that the file is whole: no page is read, and neither checksum of the trailer is checked.
+/// [`verify`] does that.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

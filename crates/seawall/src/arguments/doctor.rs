@@ -13,7 +13,8 @@ use super::SocketArguments;
     seawall doctor --config /etc/seawall.yml --no-vaults\n\n\
     Of a unit it looks at ExecStart, Environment, EnvironmentFile, WorkingDirectory, ProtectSystem, ProtectHome,\n  \
     PrivateTmp, DynamicUser, ReadWritePaths, ReadOnlyPaths, InaccessiblePaths, TemporaryFileSystem, BindPaths,\n  \
-    RootDirectory, and StateDirectory and the like. Whether the unit's user has the rights isn't looked at\n\n\
+    RootDirectory, ProcSubset, RemoveIPC, and StateDirectory and the like. Whether the unit's user has the rights\n  \
+    isn't looked at\n\n\
     Exit codes: 0 nothing to mend, 1 something to look after, 2 something is wrong now")]
 pub(crate) struct DoctorArguments {
     /// Don't try the vaults out. Without this option a few small objects are written to each vault and deleted again

@@ -82,7 +82,7 @@ volumeMounts:
   {{- end }}
 {{- end }}
 
-{{/* A process that protects. It answers on its control socket once every database was opened. */}}
+{{/* A process that protects. It answers on its control socket before it opens the databases, after restores of restore-if-missing. */}}
 {{- define "seawall.process" -}}
 args: [replicate]
 {{- if .Values.metrics.enabled }}
@@ -100,7 +100,11 @@ livenessProbe:
 {{- define "seawall.pod" -}}
 serviceAccountName: {{ include "seawall.serviceAccount" . }}
 automountServiceAccountToken: false
-securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- $context := .Values.podSecurityContext }}
+{{- if and (eq .Values.form "agent") .Values.extraVolumes (not .Values.fsGroupOfExtraVolumes) }}
+{{- $context = omit $context "fsGroup" "fsGroupChangePolicy" }}
+{{- end }}
+securityContext: {{- toYaml $context | nindent 2 }}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}

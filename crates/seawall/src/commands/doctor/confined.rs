@@ -200,7 +200,7 @@ fn strict(key: &'static str, add: &mut impl FnMut(&'static str, &[&str], Does)) 
     add(key, &NEVER_PROTECTED, Does::Write);
 }
 
-fn is_on(value: &str) -> bool {
+pub(super) fn is_on(value: &str) -> bool {
     matches!(value, "yes" | "true" | "on" | "1" | "y" | "t")
 }
 

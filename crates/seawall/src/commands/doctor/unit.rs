@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::confined::{Confined, May};
+use super::confined::{Confined, May, is_on};
 use super::finding::Finding;
 use super::host::is_secret;
 
@@ -38,6 +38,10 @@ pub(super) struct Unit {
     config: Option<PathBuf>,
     working_directory: Option<PathBuf>,
     user: Option<String>,
+    /// `ProcSubset=pid`.
+    hides_system: bool,
+    /// `RemoveIPC=yes`.
+    removes_ipc: bool,
     confined: Confined,
 }
 
@@ -76,6 +80,8 @@ impl Unit {
             "Environment" => words(value).iter().for_each(|word| self.set(word)),
             "WorkingDirectory" => self.working_directory = Some(unquoted(value.trim_start_matches('-')).into()),
             "User" => self.user = Some(unquoted(value).to_owned()).filter(|user| !user.is_empty()),
+            "ProcSubset" => self.hides_system = value == "pid",
+            "RemoveIPC" => self.removes_ipc = is_on(value),
             _ => self.confined.take(key, value, &words(value)),
         }
     }
@@ -215,6 +221,7 @@ pub(super) fn of_unit(name: &str, unit: &Unit, needs: &Needs<'_>) -> Vec<Finding
         return vec![Finding::wrong(CHECK, name, meaning, edit("correct ExecStart"))];
     }
     let mut found = of_secrets(name, unit);
+    found.extend(of_harm(name, unit));
     if let Some(root) = unit.confined.root() {
         let meaning =
             format!("it runs in another root ({root}), so what it finds and may write there can't be told here");
@@ -258,6 +265,24 @@ fn of_secrets(name: &str, unit: &Unit) -> Vec<Finding> {
     let meaning = format!("it holds a secret ({}), and every user may read units", secrets.join(", "));
     let next = edit(name, "put it into a file with mode 600 and name it as EnvironmentFile");
     vec![Finding::warning(CHECK, name, meaning, next)]
+}
+
+/// Directives that narrow the rights of most services well, and harm here.
+fn of_harm(name: &str, unit: &Unit) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if unit.hides_system {
+        let meaning = "ProcSubset=pid hides /proc/locks, /proc/meminfo and /proc/sys: Seawall can't find who has an LMDB environment open, \
+                       bound its memory by the machine's, or tell a reboot from a restart";
+        found.push(Finding::warning(CHECK, name, meaning, edit(name, "take ProcSubset away")));
+    }
+    // The packages' own user has no application.
+    if let Some(user) = unit.user.as_deref().filter(|user| unit.removes_ipc && *user != "seawall") {
+        let meaning = format!(
+            "RemoveIPC deletes the semaphores and shared memory of the user {user}, also an application's, when the service stops"
+        );
+        found.push(Finding::warning(CHECK, name, meaning, edit(name, "take RemoveIPC away")));
+    }
+    found
 }
 
 /// Files and folders without which the unit doesn't start.
@@ -366,6 +391,12 @@ mod tests {
             (format!("{EXEC}EnvironmentFile=-/etc/gone.env\nEnvironmentFile=/etc/seawall.env\n"), vec![Fine]),
             (format!("{EXEC}Environment=A=1 \"AWS_SECRET_ACCESS_KEY=x y\"\n"), vec![Warning]),
             (format!("{EXEC}Environment=AWS_REGION=x PGPASSWORD=hush\n"), vec![Warning]),
+            // What harms.
+            (format!("{EXEC}ProcSubset=pid\n"), vec![Warning]),
+            (format!("{EXEC}ProcSubset=pid\nProcSubset=all\n"), vec![Fine]),
+            (format!("{EXEC}User=app\nRemoveIPC=yes\nProcSubset=pid\n"), vec![Warning, Warning]),
+            (format!("{EXEC}User=app\nRemoveIPC=no\n"), vec![Fine]),
+            (format!("{EXEC}User=seawall\nRemoveIPC=yes\n"), vec![Fine]),
             // A drop-in replaces the command.
             (format!("{EXEC}[Service]\nExecStart=\nExecStart=/opt/seawall replicate\n"), vec![Wrong]),
             (format!("# ExecStart=/bin/true\n{EXEC}"), vec![Fine]),
