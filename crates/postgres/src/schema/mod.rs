@@ -5,14 +5,18 @@
 //! statements end?), `diagnose` (which statement failed?), `account` (what is the content of a script?), `replica` (running
 //! statements without firing triggers), `guard` (two sessions that run a script on the server of a proof), `powers` (which of the
 //! two runs a statement?) with `bare` (its words) and `routine` (functions in two steps), `owned` (the owner of an object
-//! without one), `versions` (a server's own versions of columns, in statements).
+//! without one), `versions` (a server's own versions of columns, in statements), `judged` (which statements of a script are left out or
+//! refused?), `global` (what does a statement of `pg_dumpall` make?), `created` (how was a database created?).
 
 pub(crate) mod account;
 pub(crate) mod allowed;
 pub(crate) mod bare;
 pub(crate) mod checked;
+pub(crate) mod created;
 pub(crate) mod diagnose;
+pub(crate) mod global;
 pub(crate) mod guard;
+pub(crate) mod judged;
 pub(crate) mod owned;
 pub(crate) mod powers;
 pub(crate) mod replica;

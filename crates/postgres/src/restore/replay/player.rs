@@ -13,6 +13,7 @@ use crate::schema::NEWER;
 use crate::schema::account::Account;
 use crate::schema::diagnose::shown;
 use crate::schema::guard;
+use crate::schema::judged;
 use crate::schema::powers;
 use crate::schema::script::{self, Refusal, Rows, Scanner};
 
@@ -29,7 +30,7 @@ pub(crate) struct Input<S> {
     pieces: S,
     /// The piece at hand, and how much of it is done.
     bytes: Vec<u8>,
-    at: usize,
+    pub(super) at: usize,
 }
 
 impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Input<S> {
@@ -39,12 +40,12 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Input<S> {
     }
 
     /// What is left of the piece at hand.
-    fn rest(&self) -> &[u8] {
+    pub(super) fn rest(&self) -> &[u8] {
         &self.bytes[self.at..]
     }
 
     /// Puts the next piece behind what is left of this one; false when there is none.
-    async fn more(&mut self) -> Result<bool, Error> {
+    pub(super) async fn more(&mut self) -> Result<bool, Error> {
         let Some(mut piece) = self.pieces.next().await.transpose()? else { return Ok(false) };
         if !self.rest().is_empty() {
             piece.splice(0..0, self.rest().iter().copied());
@@ -83,6 +84,10 @@ pub(crate) struct Player<'a, S> {
     pub(crate) refused: &'a mut Vec<Refused>,
     /// Whether its role may grant as any role.
     pub(crate) superuser: bool,
+    /// Whether owners and grants are restored.
+    pub(crate) owners: bool,
+    /// Rows that the server took.
+    pub(crate) rows: &'a mut u64,
     /// Statements for the end: event triggers see all that is done once they are there.
     pub(crate) last: Vec<Vec<u8>>,
 }
@@ -120,6 +125,12 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
         if let Some(account) = self.account {
             names.iter().for_each(|name| account.name(name));
         }
+        if judged::is_of_owners(statement) && !self.owners {
+            return Ok(());
+        }
+        if judged::is_copy_of_a_file(statement) {
+            return Err(of_a_file(about).into());
+        }
         // A guard puts them aside itself.
         if self.connection.guard.is_none() && powers::is_of_event_triggers(statement) {
             if let Some(account) = self.account {
@@ -138,6 +149,9 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
             Err(error) if statement.starts_with(REFRESH) && refresh::is_the_views_own(&error) => {
                 self.refused.push((shown(statement), error.cause()));
                 None
+            }
+            Err(error) if error.sqlstate() == Some("42704") && judged::is_of_owners(statement) => {
+                return Err(without_role(about, &error).into());
             }
             ran => ran.map_err(|error| error.about(&*about))?,
         };
@@ -179,6 +193,7 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
             account.copied();
         }
         self.scanner.passed(sent + 1);
+        *self.rows += sent;
         match loaded == sent {
             true => Ok(()),
             false => {
@@ -186,6 +201,27 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
                 Err(Error::Different { object: about, cause }.into())
             }
         }
+    }
+}
+
+/// The refusal of a statement that has the server read or write a file, or run a program.
+pub(super) fn of_a_file(object: String) -> Error {
+    Error::Refused {
+        code: "postgres.copy-of-file",
+        object,
+        cause: "it has the server read or write a file of its own, or run a program, which pg_dump never writes"
+            .to_owned(),
+        next: "don't restore this dump: somebody has changed it".to_owned(),
+    }
+}
+
+/// The refusal of an owner or a grant whose role isn't there.
+fn without_role(object: String, error: &Error) -> Error {
+    Error::Refused {
+        code: "postgres.no-role",
+        object,
+        cause: error.cause(),
+        next: "CREATE ROLE what it names, then start again; or leave owners and grants out with --no-owner".to_owned(),
     }
 }
 
