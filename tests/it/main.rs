@@ -26,6 +26,7 @@ mod compare;
 mod continuous;
 mod continuous_servers;
 mod corruption;
+mod dbbackup;
 mod doctor;
 mod drop_in;
 mod drop_in_socket;

@@ -42,6 +42,7 @@ pub use process::signals::{Signals, Stop};
 pub use process::{Also, Outcome};
 pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
 pub use seawall_engines::catalog;
+pub use seawall_engines::outside;
 pub use seawall_engines::proofs::{
     KnownProofs, MOST_MOMENTS, ProofOrder, Proofs, Recorded, SCRATCH, TOO_LONG, beyond, first_fault, sets, standing,
 };
