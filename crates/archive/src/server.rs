@@ -258,6 +258,8 @@ pub struct Filled {
     pub warnings: Vec<String>,
     /// Rows that the server took.
     pub rows: u64,
+    /// Statements of a script that aren't run, because they are about the database as a whole, and not about what is in it.
+    pub passed_over: Vec<String>,
 }
 
 /// What was proved.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::spawn_blocking;
 
 use crate::key::Key;
-use crate::layers::{self, Content, Digest, Digested, Fronted, Marked, Source, failure, unreadable};
+use crate::layers::{self, Content, Digest, Digested, Fronted, Marked, Source, cut_off, failure, unreadable};
 use crate::members::has_dumps;
 use crate::pieces::{Event, PIECE, Pieces};
 use crate::recognise::{Form, Wrap};
@@ -78,7 +78,7 @@ impl Dump {
         let object = path.display().to_string();
         // A text that is no path of a file may be a name of the configuration.
         let Ok(facts) = fs::metadata(path) else { return Ok(None) };
-        let id = format!("{object}|{}|{}.{}|{}", facts.len(), facts.mtime(), facts.mtime_nsec(), facts.ino());
+        let id = id(&object, &facts);
         if facts.is_dir() {
             let is_one = path.join(GLOBALS).is_file() || has_dumps(path);
             let (shape, sidecar) = (Shape::Folder, Sidecar::default());
@@ -102,7 +102,12 @@ impl Dump {
         let may_be_sealed = is_named_so || is_sealed;
         // Any other file is none of ours, whatever is beside it.
         if !is_plain && !may_be_sealed && !Sidecar::read(path).is_ok_and(|sidecar| sidecar.encrypted) {
-            return Ok(None);
+            match (is_named_as_backup(&name), key) {
+                (false, _) => return Ok(None),
+                // dbbackup 3 gives an encrypted file no other name.
+                (true, Some(_)) => {}
+                (true, None) => return Err(unknown(&object)),
+            }
         }
         let (shape, sidecar) = (Shape::Folder, Sidecar::read(path)?);
         let mut dump = Self { path: path.to_owned(), shape, sidecar, size: facts.len(), key: None, id };
@@ -163,6 +168,11 @@ impl Dump {
         Some(if self.sidecar.beginning(self.size).is_some() { "beginning" } else { "sha256" })
     }
 
+    /// The bytes that a checksum of a beginning covers.
+    pub fn checked_bytes(&self) -> Option<u64> {
+        self.sidecar.beginning(self.size)
+    }
+
     /// Whether it is encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.key.is_some()
@@ -190,18 +200,18 @@ impl Dump {
         let (wrap, Some(is_marked)) = (content.wrap, put(content.bytes, &form, sender, &object)?) else {
             return Ok(());
         };
-        let checked = self.judge(&file, opened.as_ref())?;
-        // Behind a chunk of the encryption nothing tells that there are more.
-        if !is_marked && wrap == Wrap::Plain && checked == Checked::Nothing {
-            return Err(unproved(&object));
-        }
-        Ok(())
+        proved(is_marked, wrap, self.judge(&file, opened.as_ref())?, &object)
     }
 
-    /// Opens the file and its encryption.
+    /// Opens the file and its encryption. It must be the file that was looked at.
     pub(crate) fn open(&self) -> Result<Open, Failure> {
         let digest = Digest::new(self.sidecar.beginning(self.size));
-        let file = Digested { inner: open(&self.path)?, digest: digest.clone() };
+        let file = open(&self.path)?;
+        let facts = file.metadata().map_err(|error| unreadable(&self.object(), &error))?;
+        if id(&self.object(), &facts) != self.id {
+            return Err(layers::damaged(&self.object(), "it isn't the file any more that was looked at"));
+        }
+        let file = Digested { inner: file, digest: digest.clone() };
         let Some(key) = &self.key else {
             return Ok(Open { source: Box::new(file), file: digest, opened: None });
         };
@@ -221,6 +231,11 @@ impl Dump {
         }
         self.sidecar.judge(&digests, &self.object())
     }
+}
+
+/// A text that changes when a file does.
+fn id(object: &str, facts: &fs::Metadata) -> String {
+    format!("{object}|{}|{}.{}|{}", facts.len(), facts.mtime(), facts.mtime_nsec(), facts.ino())
 }
 
 /// Whether a file's name says that it is a backup.
@@ -247,15 +262,20 @@ pub(crate) fn put(
     sender: &Sender<Event>,
     object: &str,
 ) -> Result<Option<bool>, Failure> {
-    let mut marked = Marked::new(form);
+    let (mut marked, mut is_empty) = (Marked::new(form), true);
     loop {
         let mut piece = Vec::with_capacity(PIECE);
         let read = (&mut bytes).take(PIECE as u64).read_to_end(&mut piece);
         // What came before an error is of no use without the rest.
         read.map_err(|error| failure(error, object))?;
         if piece.is_empty() {
+            // A compressed nothing is whole for its compression: the program that was to write the script has failed.
+            if is_empty && matches!(form, Form::Script(_)) {
+                return Err(cut_off(object, "nothing is in it"));
+            }
             return marked.end(object).map(Some);
         }
+        is_empty = false;
         marked.take(&piece);
         if sender.blocking_send(Event::Bytes(piece)).is_err() {
             return Ok(None);
@@ -266,7 +286,8 @@ pub(crate) fn put(
 /// A file that is compressed or encrypted, and has nothing that is known.
 pub(crate) fn unknown(object: &str) -> Failure {
     let cause = "it is neither a script of SQL, nor an archive of pg_dump, nor a tar of such";
-    let next = "name a backup of dbbackup, pg_dump, mysqldump or mariadb-dump; a script's name ends in .sql, .sql.gz or .sql.zst";
+    let next = "name a backup of dbbackup, pg_dump, mysqldump or mariadb-dump; a script's name ends in .sql, .sql.gz or .sql.zst; \
+                if it is encrypted, give --encryption-key-file FILE";
     Failure::new(Kind::Refused, "dump.unknown", object, cause, next)
 }
 
@@ -275,6 +296,15 @@ pub(crate) fn other_archive(object: &str) -> Failure {
     let cause = "it is what pg_dump writes with --format=tar or --format=directory, which isn't read here";
     let next = "restore it with pg_restore";
     Failure::new(Kind::Refused, "dump.unknown", object, cause, next)
+}
+
+/// Refuses a script whose end nothing proves: behind its last statement, and behind a chunk of its encryption, nothing tells that there
+/// is more. A checksum of a beginning doesn't prove the end.
+pub(crate) fn proved(is_marked: bool, wrap: Wrap, checked: Checked, object: &str) -> Result<(), Failure> {
+    match is_marked || wrap != Wrap::Plain || checked == Checked::Sha256 {
+        true => Ok(()),
+        false => Err(unproved(object)),
+    }
 }
 
 /// A script whose end nothing proves.
@@ -323,5 +353,23 @@ mod tests {
         fs::write(at("sealed.meta.json"), r#"{"encrypted": true}"#).expect("written");
         assert_eq!(code(Dump::look(&sealed, Some(&key), false)), Ok(true));
         assert_eq!(code(Dump::look(&sealed, None, false)), Err("dump.key"));
+        // An encrypted file, or a damaged one, that is called as a backup.
+        fs::copy(&sealed, at("db_x.dump")).expect("copied");
+        assert_eq!(code(Dump::look(&at("db_x.dump"), Some(&key), false)), Ok(true));
+        assert_eq!(code(Dump::look(&at("db_x.dump"), None, false)), Err("dump.unknown"));
+        assert_eq!(code(Dump::look(&at("app.db/x"), None, false)), Ok(false));
+    }
+
+    #[test]
+    fn only_a_mark_a_compression_or_a_checksum_of_all_proves_an_end() {
+        for (is_marked, wrap, checked, is_proved) in [
+            (true, Wrap::Plain, Checked::Nothing, true),
+            (false, Wrap::Gzip, Checked::Nothing, true),
+            (false, Wrap::Plain, Checked::Sha256, true),
+            (false, Wrap::Plain, Checked::Beginning, false),
+            (false, Wrap::Plain, Checked::Nothing, false),
+        ] {
+            assert_eq!(proved(is_marked, wrap, checked, "f").is_ok(), is_proved, "{is_marked} {wrap:?} {checked:?}");
+        }
     }
 }

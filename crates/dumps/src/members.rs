@@ -5,16 +5,18 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use seawall_core::Failure;
+use seawall_core::{Failure, Kind};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::spawn_blocking;
 
-use crate::file::{DUMPS, Dump, GLOBALS, Shape, open, other_archive, put, unknown};
-use crate::layers::{Content, Source, damaged, failure, unreadable};
+use crate::file::{DUMPS, Dump, GLOBALS, Shape, open, other_archive, proved, put, unknown};
+use crate::layers::{Content, Digest, Digested, Source, damaged, digests, failure, unreadable};
 use crate::pieces::{Event, Pieces, ended};
 use crate::recognise::{Form, Wrap};
+use crate::sidecar::{Checked, Sidecar};
 use crate::tar::{Tar, Type, not_safe, parts};
 
 /// The most members of a tar.
@@ -40,6 +42,32 @@ pub struct Member {
 pub struct Summary {
     /// Files that no backup of a server needs, and that nothing reads.
     pub ignored: Vec<String>,
+    /// Files in the place of the databases that aren't understood: each may be a database.
+    pub unread: Vec<String>,
+    /// Scripts whose end nothing proves but the tar in which they are.
+    pub unmarked: Vec<String>,
+    /// Files beyond those that the lists name.
+    more: usize,
+}
+
+/// How many files a list names.
+const NAMED: usize = 100;
+
+impl Summary {
+    fn pass(&mut self, path: &str, parts: &[&str]) {
+        let is_beside = [".sha256", ".info", ".meta.json"].iter().any(|end| path.ends_with(end));
+        let is_in_place = parts.split_last().is_some_and(|(_, folders)| folders.contains(&DUMPS));
+        let list = if is_in_place && !is_beside { &mut self.unread } else { &mut self.ignored };
+        match list.len() < NAMED {
+            true => list.push(path.to_owned()),
+            false => self.more += 1,
+        }
+    }
+
+    /// Files that aren't read, and that no list names.
+    pub fn more(&self) -> usize {
+        self.more
+    }
 }
 
 enum Found {
@@ -122,12 +150,17 @@ fn of_tar(dump: &Dump, sender: &Sender<Found>) -> Result<Summary, Failure> {
         match head.r#type {
             Type::File => {}
             Type::Folder => continue,
+            Type::Other(b'S') => {
+                let next = "make the tar anew without its option for sparse files, or restore the folder into which it is unpacked";
+                let cause = format!("the member {:?} is stored as a sparse file, which isn't read here", head.path);
+                return Err(Failure::new(Kind::Refused, "dump.unknown", &object, cause, next));
+            }
             Type::Other(_) => {
                 return Err(not_safe(&object, &format!("the member {:?} is a link or a device", head.path)));
             }
         }
         let Some(role) = role(&parts) else {
-            summary.ignored.push(head.path.clone());
+            summary.pass(&head.path, &parts);
             continue;
         };
         if !seen.insert(role.clone()) {
@@ -136,7 +169,15 @@ fn of_tar(dump: &Dump, sender: &Sender<Found>) -> Result<Summary, Failure> {
         let name = parts.last().copied().unwrap_or_default();
         let member =
             Named { name, shown: format!("{} in {object}", head.path), id: format!("{}|{}", dump.id, head.path) };
-        if !hand_out(Box::new(&mut tar), role, &member, head.size, sender)? {
+        let unmarked = &mut summary.unmarked;
+        let judge = |is_marked, wrap| {
+            // All of the tar's bytes are there; whether the script was whole when it was put in isn't known.
+            if proved(is_marked, wrap, Checked::Nothing, "").is_err() && unmarked.len() < NAMED {
+                unmarked.push(head.path.clone());
+            }
+            Ok(())
+        };
+        if !hand_out(Box::new(&mut tar), role, &member, head.size, sender, judge)? {
             return Ok(summary);
         }
     }
@@ -158,6 +199,7 @@ fn hand_out(
     member: &Named<'_>,
     size: u64,
     sender: &Sender<Found>,
+    judge: impl FnOnce(bool, Wrap) -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
     let shown = &member.shown;
     let content = Content::open(source, member.name).map_err(|error| failure(error, shown))?;
@@ -171,8 +213,10 @@ fn hand_out(
     if sender.blocking_send(Found::Member(Box::new(found))).is_err() {
         return Ok(false);
     }
-    match put(content.bytes, &form, &events, shown) {
-        Ok(_) => {
+    let done = put(content.bytes, &form, &events, shown);
+    let done = done.and_then(|is_marked| is_marked.map_or(Ok(()), |is_marked| judge(is_marked, content.wrap)));
+    match done {
+        Ok(()) => {
             let _ = events.blocking_send(Event::End);
             Ok(true)
         }
@@ -186,18 +230,25 @@ fn hand_out(
 fn of_folder(dump: &Dump, sender: &Sender<Found>) -> Result<Summary, Failure> {
     let mut summary = Summary::default();
     let mut files = list(&dump.path)?;
-    files.extend(list(&dump.path.join(DUMPS))?);
+    let dumps = dump.path.join(DUMPS);
+    if std::fs::symlink_metadata(&dumps).is_ok_and(|facts| facts.is_symlink()) {
+        return Err(not_safe(&dumps.display().to_string(), "it is a link"));
+    }
+    files.extend(list(&dumps)?);
     let mut seen = BTreeSet::new();
     for file in files {
-        let relative = file.strip_prefix(&dump.path).unwrap_or(&file).to_string_lossy().into_owned();
         let shown = file.display().to_string();
+        let Some(relative) = file.strip_prefix(&dump.path).unwrap_or(&file).to_str().map(str::to_owned) else {
+            return Err(damaged(&shown, "its name isn't UTF-8"));
+        };
         let parts = parts(&relative, &shown)?;
         let facts = std::fs::symlink_metadata(&file).map_err(|error| unreadable(&shown, &error))?;
-        if facts.is_dir() {
+        let role = role(&parts).filter(|_| !facts.is_dir());
+        if facts.is_dir() && parts == [DUMPS] {
             continue;
         }
-        let Some(role) = role(&parts) else {
-            summary.ignored.push(relative);
+        let Some(role) = role else {
+            summary.pass(&relative, &parts);
             continue;
         };
         if !facts.is_file() {
@@ -209,7 +260,19 @@ fn of_folder(dump: &Dump, sender: &Sender<Found>) -> Result<Summary, Failure> {
         let name = parts.last().copied().unwrap_or_default();
         let id = format!("{shown}|{}|{:?}", facts.len(), facts.modified().ok());
         let member = Named { name, shown: shown.clone(), id };
-        if !hand_out(Box::new(open(&file)?), role, &member, facts.len(), sender)? {
+        let opened = open(&file)?;
+        let found = opened.metadata().map_err(|error| unreadable(&shown, &error))?;
+        if (found.dev(), found.ino()) != (facts.dev(), facts.ino()) {
+            return Err(damaged(&shown, "it isn't the file any more that was looked at"));
+        }
+        let sidecar = Sidecar::read(&file)?;
+        let digest = Digest::new(sidecar.beginning(facts.len()));
+        let source = Digested { inner: opened, digest: digest.clone() };
+        let judge = |is_marked, wrap| {
+            let checked = sidecar.judge(&digests(&digest, None), &shown)?;
+            proved(is_marked, wrap, checked, &shown)
+        };
+        if !hand_out(Box::new(source), role, &member, facts.len(), sender, judge)? {
             break;
         }
     }
@@ -267,5 +330,25 @@ mod tests {
         ] {
             assert_eq!(role(path), expected.map(|name| name.map(str::to_owned)), "{path:?}");
         }
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_databases_may_be_one() {
+        let mut summary = Summary::default();
+        for path in [
+            "metadata.json",
+            "dumps/shop.sql.sha256",
+            "dumps/shop.dump.info",
+            "dumps/shop.dump.enc",
+            "dumps/shop.sql.bz2",
+            "dumps/shop/toc.dat",
+            "x/dumps/GNUSparseFile.7/shop.dump",
+        ] {
+            summary.pass(path, &path.split('/').collect::<Vec<_>>());
+        }
+        assert_eq!(summary.ignored, ["metadata.json", "dumps/shop.sql.sha256", "dumps/shop.dump.info"]);
+        assert_eq!((summary.unread.len(), summary.more()), (4, 0));
+        (0..200).for_each(|number| summary.pass(&number.to_string(), &[]));
+        assert_eq!((summary.ignored.len(), summary.more()), (NAMED, 103));
     }
 }

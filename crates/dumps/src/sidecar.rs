@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use seawall_core::{Failure, Kind};
 use serde::Deserialize;
 
+/// The most databases of a server.
+const MOST_DATABASES: usize = 100_000;
+
 /// The most bytes of a file beside a backup.
 const LARGEST: u64 = 8 << 20;
 
@@ -26,9 +29,14 @@ pub struct Sidecar {
     pub encrypted: bool,
     /// `full` or `incremental`.
     pub backup_type: Option<String>,
+    /// Of a whole server's backup: its databases.
+    pub databases: Vec<String>,
     /// The digests that are written down, with the size that the file had then.
     pub(crate) recorded: Vec<Recorded>,
 }
+
+/// The most bytes that a compressor keeps back until its end.
+const KEPT_BACK: u64 = 16 << 20;
 
 /// A digest that is written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +52,7 @@ pub(crate) struct Recorded {
 pub enum Checked {
     /// The SHA-256 of the file is the one that is written beside it.
     Sha256,
-    /// dbbackup's own engine wrote the digest before the file was complete. The file's beginning has it, and behind that only
-    /// the end of the compression follows.
+    /// dbbackup's own engine wrote the digest before the file was complete. The file's beginning has it. That proves nothing of the rest.
     Beginning,
     /// No digest is beside it.
     Nothing,
@@ -74,6 +81,7 @@ struct Document {
     backup_type: serde_json::Value,
     sha256: serde_json::Value,
     size_bytes: serde_json::Value,
+    databases: serde_json::Value,
 }
 
 impl Sidecar {
@@ -115,6 +123,7 @@ impl Sidecar {
             timestamp: word(&document.timestamp),
             encrypted: document.encrypted.as_bool().unwrap_or(false),
             backup_type: word(&document.backup_type),
+            databases: databases(&document.databases),
             recorded: recorded.into_iter().collect(),
         })
     }
@@ -124,16 +133,22 @@ impl Sidecar {
         self.version.as_deref() == Some("1.0")
     }
 
-    /// The size at which the beginning of a file of `size` bytes is looked at.
+    /// The size at which the beginning of a file of `size` bytes is looked at: all but what a compressor had kept back.
     pub(crate) fn beginning(&self, size: u64) -> Option<u64> {
         let sizes = self.recorded.iter().filter_map(|recorded| recorded.size);
-        sizes.filter(|recorded| self.is_native() && *recorded < size).max()
+        let is_one =
+            |recorded: &u64| self.is_native() && *recorded > 0 && *recorded < size && size - recorded <= KEPT_BACK;
+        sizes.filter(is_one).max()
     }
 
     /// Whether a file is what is written beside it.
     pub(crate) fn judge(&self, digests: &Digests, object: &str) -> Result<Checked, Failure> {
         let mut checked = Checked::Nothing;
         for Recorded { sha256, size, by } in &self.recorded {
+            // The digest of a file to which nothing had been written yet says nothing.
+            if self.is_native() && *size == Some(0) && digests.size <= KEPT_BACK {
+                continue;
+            }
             let is_beginning = self.is_native() && digests.beginning.as_ref() == Some(sha256);
             if digests.whole.contains(sha256) {
                 checked = if checked == Checked::Beginning { checked } else { Checked::Sha256 };
@@ -155,6 +170,16 @@ impl Sidecar {
     }
 }
 
+/// The names in a list of databases: texts, or documents with the name.
+fn databases(list: &serde_json::Value) -> Vec<String> {
+    let name = |value: &serde_json::Value| {
+        let name =
+            value.as_str().or_else(|| value.get("database")?.as_str()).or_else(|| value.get("name")?.as_str())?;
+        (!name.is_empty() && name.len() <= 256).then(|| name.to_owned())
+    };
+    list.as_array().map(|list| list.iter().take(MOST_DATABASES).filter_map(name).collect()).unwrap_or_default()
+}
+
 /// A file beside another.
 fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -170,11 +195,14 @@ fn small(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
         let next = "make it readable, or move it away";
         Failure::new(Kind::Unavailable, "dump.io", path.display().to_string(), cause, next)
     };
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
+    // To open a pipe waits for somebody who writes into it.
+    match std::fs::metadata(path) {
+        Ok(facts) if facts.is_file() => {}
+        Ok(_) => return Err(failed("it is no file".to_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error.to_string())),
-    };
+    }
+    let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
     let mut text = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut text).map_err(|error| failed(error.to_string()))?;
     if text.len() as u64 > LARGEST {
@@ -216,6 +244,21 @@ mod tests {
         // Other types, and fields that nothing here needs, are no error.
         let odd = Sidecar::parse(br#"{"version":2,"encrypted":"yes","sha256":"short","databases":[1]}"#, "m");
         assert_eq!(odd, Ok(Sidecar::default()));
+        let of_server = Sidecar::parse(br#"{"databases":["a",{"database":"b"},{"name":"c"},{},""]}"#, "m");
+        assert_eq!(of_server.map(|sidecar| sidecar.databases), Ok(vec!["a".into(), "b".into(), "c".into()]));
+        let native = |size| Sidecar {
+            version: Some("1.0".into()),
+            recorded: vec![Recorded { sha256: [0; 32], size: Some(size), by: "m".into() }],
+            ..Sidecar::default()
+        };
+        for (recorded, size, expected) in
+            [(90, 100, Some(90)), (0, 100, None), (100, 100, None), (10, 5_000_000_000, None), (200, 100, None)]
+        {
+            assert_eq!(native(recorded).beginning(size), expected, "{recorded} of {size}");
+        }
+        let digests = |size| Digests { whole: vec![[1; 32]], beginning: None, size, is_sealed: false };
+        assert_eq!(native(0).judge(&digests(100), "f"), Ok(Checked::Nothing));
+        assert!(native(0).judge(&digests(5_000_000_000), "f").is_err());
         for wrong in [&b""[..], b"{", b"[]", b"\xff"] {
             assert_eq!(Sidecar::parse(wrong, "m").map_err(|failure| failure.code), Err("dump.sidecar"));
         }

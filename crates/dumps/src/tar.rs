@@ -13,6 +13,9 @@ use crate::layers::{cut_off, damaged, failed};
 /// The bytes of a block.
 const BLOCK: usize = 512;
 
+/// A path that can't be the name of a database.
+const NO_TEXT: &str = "a member's path isn't UTF-8";
+
 /// The most bytes of a record of long names.
 const RECORD: u64 = 64 << 10;
 
@@ -55,8 +58,7 @@ impl<R: Read> Tar<R> {
             let mut block = [0; BLOCK];
             self.exact(&mut block)?;
             if block.iter().all(|byte| *byte == 0) {
-                io::copy(&mut self.inner, &mut io::sink())?;
-                return Ok(None);
+                return self.only_zeros().map(|()| None);
             }
             let header = header(&block).map_err(|cause| failed(damaged(&self.object, cause)))?;
             (self.left, self.zeros) = (header.size, header.size.next_multiple_of(BLOCK as u64) - header.size);
@@ -80,6 +82,22 @@ impl<R: Read> Tar<R> {
                         other => Type::Other(other),
                     };
                     return Ok(Some(Head { path, r#type, size }));
+                }
+            }
+        }
+    }
+
+    /// Reads the rest of the file. Anything but zeros there is a member whose beginning was lost, or another tar.
+    fn only_zeros(&mut self) -> io::Result<()> {
+        let mut piece = vec![0; 64 << 10];
+        loop {
+            match self.inner.read(&mut piece)? {
+                0 => return Ok(()),
+                read if piece.get(..read).is_some_and(|read| read.iter().all(|byte| *byte == 0)) => {}
+                _ => {
+                    return Err(self.strange(
+                        "something follows its end, so part of it was overwritten, or it is more than one tar",
+                    ));
                 }
             }
         }
@@ -124,7 +142,7 @@ impl<R: Read> Tar<R> {
     fn text(&mut self) -> io::Result<String> {
         let content = self.record()?;
         let text = content.split(|byte| *byte == 0).next().unwrap_or_default();
-        Ok(String::from_utf8_lossy(text).into_owned())
+        String::from_utf8(text.to_vec()).map_err(|_| self.strange(NO_TEXT))
     }
 }
 
@@ -162,12 +180,12 @@ fn header(block: &[u8; BLOCK]) -> Result<Header, &'static str> {
     }
     let text = |bytes: &[u8]| {
         let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-        String::from_utf8_lossy(bytes).into_owned()
+        String::from_utf8(bytes.to_vec()).map_err(|_| NO_TEXT)
     };
-    let (name, prefix) = (text(field(0, 100)), text(field(345, 155)));
     // GNU's form has other things in the place of the prefix.
     let is_posix = field(257, 6) == b"ustar\0";
-    let path = if is_posix && !prefix.is_empty() { format!("{prefix}/{name}") } else { name };
+    let (name, prefix) = (text(field(0, 100))?, if is_posix { text(field(345, 155))? } else { String::new() });
+    let path = if !prefix.is_empty() { format!("{prefix}/{name}") } else { name };
     let size = number(field(124, 12)).filter(|size| size_with_zeros(*size).is_some());
     let size = size.ok_or("a member has an impossible size")?;
     Ok(Header { path, size, r#type: field(156, 1).first().copied().unwrap_or_default() })
@@ -195,8 +213,13 @@ fn pax(mut content: &[u8]) -> Option<BTreeMap<String, String>> {
         let record = record.get(blank + 1..)?.strip_suffix(b"\n")?;
         let at = record.iter().position(|byte| *byte == b'=')?;
         let (key, value) = record.split_at_checked(at)?;
-        records
-            .insert(String::from_utf8_lossy(key).into_owned(), String::from_utf8_lossy(value.get(1..)?).into_owned());
+        let (key, value) = (String::from_utf8_lossy(key).into_owned(), value.get(1..)?);
+        // Only the path must be a text.
+        let value = match key.as_str() {
+            "path" => String::from_utf8(value.to_vec()).ok()?,
+            _ => String::from_utf8_lossy(value).into_owned(),
+        };
+        records.insert(key, value);
         content = rest;
     }
     Some(records)
@@ -301,8 +324,19 @@ pub(crate) mod tests {
         for cut in [tar.len() - 2 * BLOCK, 100, BLOCK + 100, 4 * BLOCK + 1] {
             assert_eq!(members(&tar[..cut]), Err("dump.cut-off"), "{cut}");
         }
-        // The second block of zeros may be missing.
+        // The second block of zeros may be missing, and more of them may follow.
         assert!(members(&tar[..tar.len() - BLOCK]).is_ok());
+        assert!(members(&[&tar[..], &[0; 9000]].concat()).is_ok());
+        // A lost header, or a second tar.
+        let two = [member("a", b'0', b"x"), member("b", b'0', b"y"), end()].concat();
+        let mut lost = two.clone();
+        lost[2 * BLOCK..3 * BLOCK].fill(0);
+        assert_eq!(members(&lost), Err("dump.damaged"));
+        assert_eq!(members(&[two.clone(), two].concat()), Err("dump.damaged"));
+        let mut foreign = member("a", b'0', b"x");
+        foreign[0] = 0xff;
+        seal(&mut foreign[..BLOCK]);
+        assert_eq!(members(&[foreign, end()].concat()), Err("dump.damaged"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use futures::TryStreamExt as _;
 use seawall_archive::World;
 use seawall_archive::preflight::Lack;
 use seawall_archive::server::{Filled, Limits, RestoreOptions};
@@ -35,6 +36,10 @@ pub struct FileRestored {
     pub without: Vec<String>,
     /// Files in it that nothing reads.
     pub ignored: Vec<String>,
+    /// Databases that its metadata lists and that aren't in it.
+    pub missing: Vec<String>,
+    /// Roles that get power over the server: the role, and what it gets.
+    pub powers: Vec<(String, Vec<String>)>,
 }
 
 /// What was read of such a file.
@@ -46,6 +51,10 @@ pub struct FileVerified {
     pub without: Vec<String>,
     /// Files in it that nothing reads.
     pub ignored: Vec<String>,
+    /// Files in the place of its databases that aren't understood, and databases that its metadata lists and that aren't in it.
+    pub missing: Vec<String>,
+    /// Roles that a restore would give power over the server: the role, and what it would get.
+    pub powers: Vec<(String, Vec<String>)>,
 }
 
 /// A part of a backup that was read.
@@ -95,21 +104,27 @@ fn engine_beside(dump: &Dump) -> Option<&'static str> {
 struct Overview {
     databases: Vec<(String, Form)>,
     globals: Option<(Vec<u8>, Said, String)>,
-    ignored: Vec<String>,
+    summary: Summary,
 }
 
-async fn overview(dump: &Dump) -> Result<Overview, Failure> {
+/// Reads a whole server's backup for the first time; with `all` each database to its end.
+async fn overview(dump: &Dump, all: bool) -> Result<Overview, Failure> {
     let (mut members, mut found) = (dump.members(), Overview::default());
     loop {
         match members.next().await? {
-            Ok(Member { database: Some(name), form, .. }) => found.databases.push((name, form)),
+            Ok(Member { database: Some(name), form, pieces, .. }) => {
+                found.databases.push((name, form));
+                if all {
+                    pieces.stream().try_for_each(async |_| Ok(())).await?;
+                }
+            }
             Ok(Member { database: None, form, pieces, .. }) => {
                 let object = pieces.object().to_owned();
                 let Form::Script(said) = form else { return Err(no_globals(&object)) };
                 found.globals = Some((pieces.all(MOST_GLOBALS).await?, said, object));
             }
-            Err(Summary { ignored }) => {
-                found.ignored = ignored;
+            Err(summary) => {
+                found.summary = summary;
                 break;
             }
         }
@@ -124,6 +139,50 @@ async fn overview(dump: &Dump) -> Result<Overview, Failure> {
 fn no_globals(object: &str) -> Failure {
     let next = "don't restore this backup: somebody has changed it";
     Failure::new(Kind::Refused, "dump.globals", object, "it is no script of SQL", next)
+}
+
+/// The statements of a script of roles and tablespaces for PostgreSQL.
+fn globals(script: &[u8], said: &Said, object: &str) -> Result<Vec<Vec<u8>>, Failure> {
+    if said.maker != Maker::PostgresGlobals {
+        let cause = "it doesn't begin as the scripts of pg_dumpall do, so nothing tells whether it is whole";
+        let next =
+            "don't restore this backup, unless you know who changed it; --database restores one database without it";
+        return Err(Failure::new(Kind::Refused, "dump.globals", object, cause, next));
+    }
+    seawall_postgres::read_globals(script, object)
+}
+
+/// The databases that the metadata lists, and that aren't among those that were found.
+fn missing(listed: &[String], found: &[&str]) -> Vec<String> {
+    listed.iter().filter(|name| !found.contains(&name.as_str())).cloned().collect()
+}
+
+/// The files that nothing reads, for people.
+fn ignored(summary: &Summary) -> Vec<String> {
+    let more = (summary.more() > 0).then(|| format!("{} more", summary.more()));
+    summary.ignored.iter().cloned().chain(more).collect()
+}
+
+/// What scripts in a tar lack whose end nothing proves.
+fn unmarked(summary: &Summary) -> Option<String> {
+    let scripts = summary.unmarked.join(", ");
+    (!scripts.is_empty()).then(|| {
+        format!("no mark at the end of {scripts}: whether it was whole when it was put into the tar isn't known")
+    })
+}
+
+/// Whether a name is one of a server's own databases, which a backup must not fill, or one that the server would change.
+fn is_no_name(name: &str, mysql: bool) -> Option<&'static str> {
+    const OWN: [&str; 4] = ["information_schema", "mysql", "performance_schema", "sys"];
+    match mysql {
+        false if matches!(name, "template0" | "template1") => Some(
+            "the server makes every new database as a copy of it, so all that is restored there would come back in them",
+        ),
+        true if OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) => Some("it is one of the server's own"),
+        false if name.len() > 63 => Some("its name has more than 63 bytes, which the server would cut"),
+        true if name.chars().count() > 64 => Some("its name has more than 64 letters, which the server refuses"),
+        _ => None,
+    }
 }
 
 /// Restores a backup into the server that `url` names.
@@ -186,7 +245,7 @@ impl Into<'_> {
                 Kind::Refused,
                 "dump.unknown",
                 object,
-                "it holds roles and tablespaces, and no database",
+                "it is of pg_dumpall, which writes roles and tablespaces, and perhaps databases behind them; it is no backup of one database",
                 next,
             ));
         }
@@ -226,8 +285,17 @@ impl Into<'_> {
     /// Restores the databases of a server, or the one that is asked for.
     async fn whole(&self) -> Result<FileRestored, Failure> {
         let object = self.dump.object();
-        let Overview { databases, globals, ignored } = overview(self.dump).await?;
+        // What replaces databases is read to its end before the first one is replaced.
+        let Overview { databases, globals: script, summary } = overview(self.dump, self.options.clean).await?;
         let chosen = self.chosen(&databases, &object)?;
+        if chosen.is_none() && !summary.unread.is_empty() {
+            let cause = format!(
+                "it has something in the place of its databases that isn't understood: {}",
+                summary.unread.join(", ")
+            );
+            let next = "restore one of the others with --database; see what that file is, and whether a program can turn it into a .sql or .dump";
+            return Err(Failure::new(Kind::Refused, "dump.unread", object, cause, next));
+        }
         for (name, form) in
             databases.iter().filter(|(name, _)| chosen.as_ref().is_none_or(|(chosen, _)| chosen == name))
         {
@@ -237,11 +305,21 @@ impl Into<'_> {
             Some((_, into)) => vec![into.as_str()],
             None => databases.iter().map(|(name, _)| name.as_str()).collect(),
         };
+        for name in &names {
+            if let Some(cause) = is_no_name(name, self.is_mysql()) {
+                let next = "restore the others one at a time, with --database; this one into a database of another name, with --to";
+                return Err(Failure::new(Kind::Refused, "dump.name", format!("{name} in {object}"), cause, next));
+            }
+        }
         let mut restored = FileRestored {
-            ignored,
-            without: lacks(self.dump, self.is_mysql(), globals.is_some()),
+            ignored: ignored(&summary),
+            without: lacks(self.dump, self.is_mysql(), script.is_some()),
             ..FileRestored::default()
         };
+        restored.without.extend(unmarked(&summary));
+        if chosen.is_none() {
+            restored.missing = missing(&self.dump.sidecar.databases, &names);
+        }
         if !self.options.clean {
             restored.lacks = self.in_the_way(&names).await?;
         }
@@ -251,17 +329,25 @@ impl Into<'_> {
             return Err(Failure::new(Kind::Refused, code, self.url.to_string(), cause, next));
         }
         let mut late = Vec::new();
-        if let (ServerUrl::Postgres(target), None, Some((script, said, object))) = (self.url, &chosen, &globals) {
-            let statements = seawall_postgres::read_globals(script, object)?;
+        if let (ServerUrl::Postgres(target), None, Some((script, said, object))) = (self.url, &chosen, &script) {
+            let statements = globals(script, said, object)?;
             if self.options.owners {
                 let made = seawall_postgres::restore_globals(&statements, said, target, dry_run).await?;
                 (restored.roles, restored.kept, restored.refused, late) =
                     (made.roles, made.kept, made.refused, made.late);
+                restored.powers = seawall_postgres::powers(&statements, &restored.roles);
             }
         }
         let mut members = self.dump.members();
         while let Ok(member) = members.next().await? {
             let Some(name) = member.database else { continue };
+            // The first reading decided what may be done.
+            if !databases.iter().any(|(known, form)| *known == name && *form == member.form) {
+                let cause = format!("{name} wasn't in it, or was another thing, when it was read before");
+                let next = "start again when nothing changes the backup; see what was restored until then";
+                let failure = Failure::new(Kind::Corrupt, "dump.damaged", object, cause, next);
+                return Err(after(failure, &restored.databases));
+            }
             let into = match &chosen {
                 Some((chosen, into)) if *chosen == name => into.clone(),
                 Some(_) => continue,
@@ -343,10 +429,14 @@ pub async fn verify_file(
                 (found.statements, Some(found.rows))
             }
         };
+        if statements == 0 {
+            let next = "take another backup: the program that was to write this one has failed";
+            return Err(Failure::new(Kind::Corrupt, "dump.cut-off", object, "no statement is in it", next));
+        }
         Ok::<_, Failure>(FilePart { database, form: form_name(form), server: engine, statements, rows })
     };
     let mut verified = FileVerified::default();
-    let mut has_globals = false;
+    let mut script = None;
     if let Shape::Single(single) = &dump.shape {
         verified.parts.push(check(dump.pieces(), &single.form, None).await?);
     } else {
@@ -354,30 +444,68 @@ pub async fn verify_file(
         loop {
             match members.next().await? {
                 Ok(Member { database: None, form: Form::Script(said), pieces, .. }) => {
-                    has_globals = true;
                     let object = pieces.object().to_owned();
-                    let script = pieces.all(MOST_GLOBALS).await?;
-                    let mut part =
-                        FilePart { database: None, form: "globals", server: "unknown", statements: 0, rows: None };
-                    if said.maker == Maker::PostgresGlobals {
-                        part.statements = seawall_postgres::read_globals(&script, &object)?.len() as u64;
-                        part.server = "postgres";
-                    }
-                    verified.parts.push(part);
+                    script = Some((pieces.all(MOST_GLOBALS).await?, said, object));
                 }
                 Ok(Member { database: None, pieces, .. }) => return Err(no_globals(pieces.object())),
                 Ok(Member { database, form, pieces, .. }) => verified.parts.push(check(pieces, &form, database).await?),
-                Err(Summary { ignored }) => {
-                    verified.ignored = ignored;
+                Err(summary) => {
+                    let found: Vec<&str> = verified.parts.iter().filter_map(|part| part.database.as_deref()).collect();
+                    verified.missing = missing(&dump.sidecar.databases, &found);
+                    verified.missing.extend(summary.unread.iter().cloned());
+                    verified.ignored = ignored(&summary);
+                    verified.without.extend(unmarked(&summary));
                     break;
                 }
             }
         }
-        if verified.parts.iter().all(|part| part.database.is_none()) {
-            overview(dump).await?;
+        if verified.parts.is_empty() {
+            overview(dump, false).await?;
         }
     }
     let is_mysql = verified.parts.iter().any(|part| part.server == "mysql");
-    verified.without = lacks(dump, is_mysql, has_globals);
+    verified.without.splice(0..0, lacks(dump, is_mysql, script.is_some()));
+    if let Some((script, said, object)) = script {
+        let mut part = FilePart { database: None, form: "globals", server: "mysql", statements: 0, rows: None };
+        if !is_mysql {
+            let statements = globals(&script, &said, &object)?;
+            (part.server, part.statements) = ("postgres", statements.len() as u64);
+            verified.powers = seawall_postgres::powers(&statements, &seawall_postgres::roles_of(&statements));
+        }
+        verified.parts.push(part);
+    }
     Ok(verified)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_servers_own_databases_are_none() {
+        let long = "x".repeat(64);
+        for (name, postgres, mysql) in [
+            ("shop", true, true),
+            ("postgres", true, true),
+            ("template0", false, true),
+            ("template1", false, true),
+            ("mysql", true, false),
+            ("SYS", true, false),
+            (&*long, false, true),
+            (&"x".repeat(65), false, false),
+        ] {
+            assert_eq!(
+                (is_no_name(name, false).is_none(), is_no_name(name, true).is_none()),
+                (postgres, mysql),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn databases_that_are_listed_must_be_there() {
+        let listed = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(missing(&listed, &["a", "c"]), ["b"]);
+        assert!(missing(&[], &["a"]).is_empty());
+    }
 }

@@ -8,7 +8,7 @@ use crate::client::{Target, find_password};
 use crate::preflight::roles;
 use crate::schema::global::global;
 use crate::schema::script::{Rows, Scanner, rows};
-use crate::schema::{created, judged, toc};
+use crate::schema::{created, judged, toc, written};
 use crate::{After, Globals, ItemDetail, Needs, ServerDetail, SetDetail};
 
 /// Reads `bytes` as an archive, as the details of a set, as a stream of rows in binary, as a URL and as a password file. Nothing may panic.
@@ -26,7 +26,8 @@ pub fn parse(bytes: &[u8]) {
     let _ = serde_json::from_slice::<ServerDetail>(bytes);
     let _ = serde_json::from_slice::<Needs>(bytes);
     scan(bytes);
-    let _ = (judged::is_of_owners(bytes), judged::is_copy_of_a_file(bytes), global(bytes));
+    let _ = (judged::is_of_owners(bytes), global(bytes));
+    meant(bytes);
     let _ = created::locale(&String::from_utf8_lossy(bytes));
     stream(bytes);
     crate::physical::fuzzing::parse(bytes);
@@ -43,6 +44,13 @@ pub fn parse(bytes: &[u8]) {
         assert!(again.is_ok_and(|again| again == shown), "{shown}");
     }
     let _ = find_password(&text, ["host", "5432", "database", "user"]);
+}
+
+/// Judges a statement. What has rows is run, and what is a copy of a file isn't.
+fn meant(bytes: &[u8]) {
+    let meant = written::meant(bytes);
+    assert_eq!(meant == written::Meant::Rows, written::has_rows(bytes));
+    assert!(!written::is_copy_of_a_file(bytes) || matches!(meant, written::Meant::Refused(_)));
 }
 
 /// Takes `bytes` as messages of COPY in binary, whole and as far as they have arrived.

@@ -62,7 +62,7 @@ pub use prove::prove;
 pub use restore::replay::checked::{Content as FileContent, check_file};
 pub use restore::replay::outside::restore_file;
 pub use restore::replay::roles::{
-    Globals as RestoredGlobals, in_the_way, read_globals, restore_globals, restore_late_globals,
+    Globals as RestoredGlobals, in_the_way, powers, read_globals, restore_globals, restore_late_globals, roles_of,
 };
 pub use restore::restore;
 pub use seawall_archive::World;

@@ -1,4 +1,4 @@
-//! Which statements of a script are left out, and which are refused? Pure.
+//! Which statements of a script are left out without owners and grants? Pure.
 
 /// Whether a statement only says whose something is, or who may do what with it.
 pub(crate) fn is_of_owners(statement: &[u8]) -> bool {
@@ -22,28 +22,6 @@ fn is_name(text: &[u8]) -> bool {
     }
 }
 
-/// Whether a statement is a COPY that isn't `FROM stdin`: of a file or a program of the server, or to us. `pg_dump` writes neither.
-///
-/// A file or a program is named by a text, so a COPY with any text is one. Comments could hide the end of the statement.
-pub(crate) fn is_copy_of_a_file(statement: &[u8]) -> bool {
-    let size = statement.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(statement.len());
-    if !statement.get(..size).unwrap_or_default().eq_ignore_ascii_case(b"COPY") {
-        return false;
-    }
-    let mut in_name = false;
-    for (at, byte) in statement.iter().enumerate() {
-        in_name ^= *byte == b'"';
-        let next = statement.get(at + 1);
-        let is_comment = matches!((byte, next), (b'-', Some(b'-')) | (b'/', Some(b'*')));
-        if !in_name && (is_comment || matches!(byte, b'\'' | b'$')) {
-            return true;
-        }
-    }
-    let mut words = statement.rsplit(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let is = |word: Option<&[u8]>, wanted: &[u8]| word.is_some_and(|word| word.eq_ignore_ascii_case(wanted));
-    in_name || !is(words.next(), b"stdin") || !is(words.next(), b"FROM")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,29 +42,6 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_of_owners(statement.as_bytes()), is_so, "{statement}");
-        }
-    }
-
-    #[test]
-    fn only_rows_of_the_script_itself_are_copied() {
-        for (statement, is_so) in [
-            ("COPY public.t (a, b) FROM stdin", false),
-            ("COPY public.t  FROM stdin", false),
-            ("copy \"it's $1 -- /* \" (a) from STDIN\n", false),
-            ("COPY t FROM PROGRAM 'sh -c id'", true),
-            ("COPY t FROM '/etc/passwd'", true),
-            ("COPY t TO '/tmp/x'", true),
-            ("COPY t TO stdout", true),
-            ("COPY t FROM PROGRAM $$id$$ -- FROM stdin", true),
-            ("COPY/**/t FROM PROGRAM 'id' /* FROM stdin", true),
-            ("COPY t FROM U&'\\002f' FROM stdin", true),
-            ("COPY t FROM stdin WITH (NULL 'x')", true),
-            ("COPY (SELECT 1) TO stdout", true),
-            ("COPYRIGHT", false),
-            ("CREATE TABLE copy ()", false),
-            ("COPY", true),
-        ] {
-            assert_eq!(is_copy_of_a_file(statement.as_bytes()), is_so, "{statement}");
         }
     }
 }

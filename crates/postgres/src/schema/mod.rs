@@ -5,8 +5,8 @@
 //! statements end?), `diagnose` (which statement failed?), `account` (what is the content of a script?), `replica` (running
 //! statements without firing triggers), `guard` (two sessions that run a script on the server of a proof), `powers` (which of the
 //! two runs a statement?) with `bare` (its words) and `routine` (functions in two steps), `owned` (the owner of an object
-//! without one), `versions` (a server's own versions of columns, in statements), `judged` (which statements of a script are left out or
-//! refused?), `global` (what does a statement of `pg_dumpall` make?), `created` (how was a database created?).
+//! without one), `versions` (a server's own versions of columns, in statements), `judged` (which statements are left out without
+//! owners?), `written` (does a program that backs up one database write a statement?) with `tokens`, `global` (what does a statement of `pg_dumpall` make?), `created` (how was a database created?).
 
 pub(crate) mod account;
 pub(crate) mod allowed;
@@ -24,7 +24,9 @@ pub(crate) mod routine;
 pub(crate) mod script;
 pub(crate) mod select;
 pub(crate) mod toc;
+pub(crate) mod tokens;
 pub(crate) mod versions;
+pub(crate) mod written;
 
 use std::io::Write as _;
 

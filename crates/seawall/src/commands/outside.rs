@@ -67,11 +67,25 @@ pub(crate) fn restore(
 /// Whether all that the backup has was restored.
 fn is_whole(restored: &FileRestored) -> bool {
     let whole = |filled: &Filled| filled.refused.is_empty() && filled.warnings.is_empty();
-    restored.refused.is_empty() && restored.databases.iter().all(|(_, filled)| whole(filled))
+    restored.refused.is_empty()
+        && restored.missing.is_empty()
+        && restored.databases.iter().all(|(_, filled)| whole(filled))
 }
 
 fn pairs(pairs: &[(String, String)], what: &str, why: &str) -> Vec<Value> {
     pairs.iter().map(|(object, cause)| json!({ what: object, why: cause })).collect()
+}
+
+fn powers(powers: &[(String, Vec<String>)]) -> Vec<Value> {
+    powers.iter().map(|(role, powers)| json!({ "role": role, "powers": powers })).collect()
+}
+
+/// Roles that get power over the server, for people.
+fn told_powers(powers: &[(String, Vec<String>)]) -> String {
+    let line = |(role, powers): &(String, Vec<String>)| {
+        format!("power over the server: the new role {role}: {}\n", powers.join(", "))
+    };
+    powers.iter().map(line).collect()
 }
 
 /// What the file is, for programs.
@@ -96,6 +110,7 @@ fn document(dump: &Dump, to: &ServerUrl, options: &RestoreOptions, restored: &Fi
             "without_statistics": pairs(&filled.without_statistics, "table", "cause"),
             "warnings": filled.warnings,
             "doubts": filled.doubts,
+            "passed_over": filled.passed_over,
         })
     };
     json!({
@@ -103,6 +118,8 @@ fn document(dump: &Dump, to: &ServerUrl, options: &RestoreOptions, restored: &Fi
         "target": to.to_string(),
         "databases": restored.databases.iter().map(database).collect::<Vec<_>>(),
         "roles": restored.roles,
+        "powers": powers(&restored.powers),
+        "missing": restored.missing,
         "kept": pairs(&restored.kept, "what", "how"),
         "refused": pairs(&restored.refused, "what", "cause"),
         "without": restored.without,
@@ -139,10 +156,17 @@ fn render(dump: &Dump, to: &ServerUrl, options: &RestoreOptions, restored: &File
         for doubt in &filled.doubts {
             text.push_str(&format!("in doubt: {doubt}\n"));
         }
+        for statement in &filled.passed_over {
+            text.push_str(&format!("passed over, because it is about the database as a whole: {statement}\n"));
+        }
+    }
+    for name in &restored.missing {
+        text.push_str(&format!("missing in the backup: the database {name}, which its metadata lists\n"));
     }
     if !restored.roles.is_empty() {
         text.push_str(&format!("{}: {}\n", table::count(restored.roles.len(), "new role"), restored.roles.join(", ")));
     }
+    text.push_str(&told_powers(&restored.powers));
     for (what, how) in &restored.kept {
         text.push_str(&format!("kept as it is: {what}: {how}\n"));
     }
@@ -169,11 +193,16 @@ pub(crate) fn verify(arguments: &VerifyArguments, dump: &Dump, edge: &Edge, json
         let cause = "it is a file, which has only the moment of its backup";
         return Err(usage("usage.arguments", &dump.object(), cause, "leave --as-stored-at out"));
     }
+    if arguments.restore || arguments.strong {
+        let cause = "it is a backup of another program, which is read without them";
+        let next = "leave --restore and --strong out; `seawall restore FILE --to URL` proves that it can be restored";
+        return Err(usage("usage.arguments", &dump.object(), cause, next));
+    }
     let (limits, progress) = (limits(&arguments.server)?, progress(edge, json));
     let verified = runtime::run_with(runtime::serving(limits.jobs), async {
         outside::verify_file(dump, &limits, &edge.environment, progress).await
     })?;
-    let FileVerified { parts, without: lacks, ignored } = &verified;
+    let FileVerified { parts, without: lacks, ignored, missing, powers: roles } = &verified;
     let part = |part: &FilePart| {
         json!({
             "database": part.database,
@@ -188,6 +217,8 @@ pub(crate) fn verify(arguments: &VerifyArguments, dump: &Dump, edge: &Edge, json
         "parts": parts.iter().map(part).collect::<Vec<_>>(),
         "without": lacks,
         "ignored": ignored,
+        "missing": missing,
+        "powers": powers(roles),
     });
     let row = |part: &FilePart| {
         let name = part.database.clone().unwrap_or_else(|| "-".to_owned());
@@ -197,15 +228,24 @@ pub(crate) fn verify(arguments: &VerifyArguments, dump: &Dump, edge: &Edge, json
     let heading = ["database", "form", "server", "statements", "rows"];
     let rows = table::table(&heading, parts.iter().map(row).collect(), &[3, 4]);
     let sum = match dump.checksum() {
-        Some("sha256") => "its checksum is right",
-        Some(_) => "its beginning has the checksum",
-        None => "no checksum is beside it",
+        Some("sha256") => "its checksum is right".to_owned(),
+        Some(_) => {
+            let bytes = dump.checked_bytes().unwrap_or_default();
+            format!("the first {bytes} of its {} bytes have the checksum", dump.size)
+        }
+        None => "no checksum is beside it".to_owned(),
     };
     let is_encrypted = if dump.is_encrypted() { ", encrypted" } else { "" };
     let (object, kind, compression) = (dump.object(), dump.kind(), dump.compression().name());
+    let (found, exit) = match missing.is_empty() {
+        true => ("nothing wrong", Exit::Done),
+        false => ("not all of it is there or understood", Exit::Partly),
+    };
+    let missed: String = missing.iter().map(|what| format!("missing or not understood: {what}\n")).collect();
     let text = format!(
-        "{rows}\n{object}: {kind}, compression {compression}{is_encrypted}: read to its end, nothing wrong, {sum}\n{}",
+        "{rows}\n{object}: {kind}, compression {compression}{is_encrypted}: read to its end, {found}, {sum}; its statements weren't run\n{missed}{}{}",
+        told_powers(roles),
         without(lacks, ignored)
     );
-    Ok(Output::done(text, &document))
+    Ok(Output { exit, ..Output::done(text, &document) })
 }

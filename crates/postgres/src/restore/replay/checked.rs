@@ -4,12 +4,13 @@ use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use seawall_core::{Failure, Kind};
 use seawall_dumps::{Form, Pieces};
 
+use crate::restore::replay::origin;
 use crate::restore::replay::outside::{OLDEST, contents, major};
 use crate::restore::replay::pipe::{feed, output};
 use crate::restore::replay::player::Input;
 use crate::schema::diagnose::shown;
-use crate::schema::judged;
 use crate::schema::script::{self, Refusal, Rows, Scanner};
+use crate::schema::written::{Judge, Meant};
 use crate::{Error, Limits, World, tools};
 
 /// What a dump has.
@@ -62,21 +63,26 @@ async fn read<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin>(
         Refusal::Command(line) => Error::Refused {
             code: "postgres.psql-command",
             object: object.to_owned(),
-            cause: format!("line {line} of its script is a command for psql, which pg_dump doesn't write"),
+            cause: format!("line {line} of its script is a command for psql, and none is followed"),
             next: "don't give it to psql; look at that line".to_owned(),
         },
     };
-    let (mut scanner, mut found) = (Scanner::default(), Content::default());
+    let (mut scanner, mut found) = (Scanner::with_connect(true), Content::default());
+    let mut judge = Judge::default();
     let mut ended = false;
     loop {
         while let Some(statement) = scanner.statement().map_err(refused)? {
             scanner.names();
-            found.statements += 1;
-            if judged::is_copy_of_a_file(&statement) {
-                let about = format!("line {} of {object}: {}", scanner.number(), shown(&statement));
-                return Err(super::player::of_a_file(about));
+            let meant = judge.judge(&statement);
+            match meant {
+                Meant::Refused(why) => {
+                    let about = format!("line {} of {object}: {}", scanner.number(), shown(&statement));
+                    return Err(super::player::refused(about, why));
+                }
+                Meant::Connects(_) => return Err(refused(Refusal::Command(scanner.number()))),
+                Meant::Run | Meant::Rows | Meant::OfDatabase | Meant::MakesDatabase(_) => {}
             }
-            if statement.get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"COPY ")) {
+            if meant == Meant::Rows {
                 scanner.rows_follow().map_err(refused)?;
                 let rows = rows(input).await?.ok_or_else(|| {
                     damaged(object, format!("line {} of its script: it ends within rows", scanner.number()))
@@ -95,7 +101,9 @@ async fn read<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin>(
             ended = true;
         }
     }
+    found.statements = judge.statements;
     match scanner.is_between() {
+        true if found.statements == 0 => Err(origin::empty(object)),
         true => Ok(found),
         false => Err(damaged(object, "its script ends within a statement".to_owned())),
     }

@@ -104,7 +104,7 @@ impl Artefact<'_> {
         let mut told = Told::default();
         self.fill(&mut connection, None, progress, &mut told).await?;
         restored.without_statistics = told.without_statistics;
-        (restored.refused, restored.rows) = (told.refused, told.rows);
+        (restored.refused, restored.rows, restored.passed_over) = (told.refused, told.rows, told.passed_over);
         connection.close().await;
         Ok(())
     }

@@ -43,6 +43,8 @@ pub(crate) struct Told {
     pub(crate) refused: Vec<(String, String)>,
     /// Rows that the server took.
     pub(crate) rows: u64,
+    /// Statements about the database as a whole, which aren't run.
+    pub(crate) passed_over: Vec<String>,
 }
 
 /// Restores the artefact that a set is.
@@ -97,7 +99,7 @@ async fn restore_artefact(
     let mut told = Told::default();
     let made = artefact.make(target, &*progress, &mut told).await?;
     restored.without_statistics = told.without_statistics;
-    (restored.refused, restored.rows) = (told.refused, told.rows);
+    (restored.refused, restored.rows, restored.passed_over) = (told.refused, told.rows, told.passed_over);
     let properties = (&artefact.needs.properties, options.owners);
     let named = naming::take_name(target, &made.database, &target.database, exists, properties).await;
     named.map_err(|error| error.leaves(&made.database))

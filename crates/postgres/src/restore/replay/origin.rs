@@ -11,6 +11,12 @@ use crate::Error;
 use crate::restore::replay::joined;
 use crate::restore::set;
 
+/// The error of a script without a statement: its program failed before it wrote any.
+pub(super) fn empty(object: &str) -> Error {
+    let next = "take another backup: the program that was to write this one has failed";
+    Error::File(Box::new(Failure::new(Kind::Corrupt, "dump.cut-off", object, "no statement is in it", next)))
+}
+
 /// The content of an artefact, in pieces.
 pub(crate) type Content = BoxStream<'static, Result<Vec<u8>, Error>>;
 
@@ -67,6 +73,16 @@ impl Origin {
                 Error::File(Box::new(Failure::new(Kind::Corrupt, "dump.damaged", object, cause, next)))
             }
         }
+    }
+
+    /// Whether it is a file that another program left.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self, Self::File { .. })
+    }
+
+    /// The error of a script without a statement.
+    pub(crate) fn empty(&self) -> Error {
+        empty(&self.object())
     }
 
     /// What to do about a line that is no SQL.

@@ -12,6 +12,7 @@ use crate::restore::replay::Told;
 use crate::restore::replay::artefact::Artefact;
 use crate::restore::replay::player::{Input, Player, Stopped};
 use crate::schema::script::{Refusal, Scanner};
+use crate::schema::written::Judge;
 use crate::tools::Running;
 
 /// How much of the output of `pg_restore` is read at once.
@@ -58,18 +59,25 @@ impl Artefact<'_> {
     {
         let superuser = is_powerful(connection).await?;
         let input = Input::new(input);
+        let is_file = self.origin.is_file();
         let mut player = Player {
             connection,
             input,
-            scanner: Scanner::default(),
+            scanner: Scanner::with_connect(is_file),
             account: &mut told.account,
             refused: &mut told.refused,
             superuser,
             owners: self.options.owners,
             rows: &mut told.rows,
             last: Vec::new(),
+            judge: is_file.then(Judge::default),
+            passed_over: &mut told.passed_over,
         };
-        let played = player.play().await.map_err(|stopped| match stopped {
+        let played = player.play().await;
+        if played.is_ok() && player.judge.as_ref().is_some_and(|judge| judge.statements == 0) {
+            return Err(self.origin.empty());
+        }
+        let played = played.map_err(|stopped| match stopped {
             Stopped::Error(error) => error,
             Stopped::Refused(Refusal::Wrong(line, cause)) => {
                 self.origin.corrupt(format!("line {line} of its script: {cause}"))
@@ -77,7 +85,7 @@ impl Artefact<'_> {
             Stopped::Refused(Refusal::Command(line)) => Error::Refused {
                 code: "postgres.psql-command",
                 object: self.origin.object(),
-                cause: format!("line {line} of its script is a command for psql, which pg_dump doesn't write"),
+                cause: format!("line {line} of its script is a command for psql, and none is followed"),
                 next: self.origin.look_at_the_line().to_owned(),
             },
         });

@@ -3,6 +3,7 @@
 //! What sees all that is done once it is there, event triggers, is put aside for the end.
 
 use futures::{Stream, StreamExt as _};
+use seawall_core::{Failure, Kind};
 
 use crate::Error;
 use crate::build::refresh;
@@ -16,6 +17,7 @@ use crate::schema::guard;
 use crate::schema::judged;
 use crate::schema::powers;
 use crate::schema::script::{self, Refusal, Rows, Scanner};
+use crate::schema::written::{self, Judge, Meant, Why};
 
 /// Whether a statement only says something of an object that may be another's, or that a library must know.
 pub(crate) fn is_said(statement: &[u8]) -> bool {
@@ -90,6 +92,10 @@ pub(crate) struct Player<'a, S> {
     pub(crate) rows: &'a mut u64,
     /// Statements for the end: event triggers see all that is done once they are there.
     pub(crate) last: Vec<Vec<u8>>,
+    /// Decides what is run of a file that another program left. `None`: of a set, whatever `pg_dump` wrote is run.
+    pub(crate) judge: Option<Judge>,
+    /// Statements that were passed over.
+    pub(crate) passed_over: &'a mut Vec<String>,
 }
 
 impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
@@ -128,8 +134,18 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
         if judged::is_of_owners(statement) && !self.owners {
             return Ok(());
         }
-        if judged::is_copy_of_a_file(statement) {
-            return Err(of_a_file(about).into());
+        if let Some(judge) = &mut self.judge {
+            match judge.judge(statement) {
+                Meant::Run | Meant::Rows => {}
+                Meant::OfDatabase | Meant::MakesDatabase(_) => {
+                    self.passed_over.push(shown(statement));
+                    return Ok(());
+                }
+                Meant::Connects(_) => return Err(Refusal::Command(self.scanner.number()).into()),
+                Meant::Refused(why) => return Err(refused(about, why).into()),
+            }
+        } else if written::is_copy_of_a_file(statement) {
+            return Err(refused(about, Why::File).into());
         }
         // A guard puts them aside itself.
         if self.connection.guard.is_none() && powers::is_of_event_triggers(statement) {
@@ -204,15 +220,39 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
     }
 }
 
-/// The refusal of a statement that has the server read or write a file, or run a program.
-pub(super) fn of_a_file(object: String) -> Error {
-    Error::Refused {
-        code: "postgres.copy-of-file",
-        object,
-        cause: "it has the server read or write a file of its own, or run a program, which pg_dump never writes"
-            .to_owned(),
-        next: "don't restore this dump: somebody has changed it".to_owned(),
-    }
+/// The refusal of a statement that no program writes who backs up one database.
+pub(super) fn refused(object: String, why: Why) -> Error {
+    let (code, cause, next) = match why {
+        Why::File => (
+            "postgres.copy-of-file",
+            "it has the server read or write a file of its own, or run a program, which pg_dump never writes",
+            "don't restore this dump: somebody has changed it",
+        ),
+        Why::RowsInAnotherForm => (
+            "postgres.statement",
+            "its rows are in another form than pg_dump's, such as CSV, and aren't read here",
+            "restore the script with psql, if you trust it",
+        ),
+        Why::Escapes => (
+            "postgres.statement",
+            "it lets backslashes end texts elsewhere, so the ends of the statements behind it aren't certain",
+            "make another dump while standard_conforming_strings is on; or restore this one with psql, if you trust it",
+        ),
+        Why::Other => (
+            "postgres.statement",
+            "it isn't among the statements that pg_dump writes for one database, and only these are run",
+            "look at that line; if you trust the file, take the line out of a copy of it, or restore it with psql",
+        ),
+        Why::NoEnd => {
+            let cause = "a function before these rows has no semicolon at its end, so they are part of its statement: a \
+                         known defect of dbbackup 5.3 and 6";
+            let next =
+                "put a line with a semicolon before this COPY into a copy of the file; or restore another backup";
+            let failure = Failure::new(Kind::Corrupt, "dump.damaged", object, cause, next);
+            return Error::File(Box::new(failure));
+        }
+    };
+    Error::Refused { code, object, cause: cause.to_owned(), next: next.to_owned() }
 }
 
 /// The refusal of an owner or a grant whose role isn't there.

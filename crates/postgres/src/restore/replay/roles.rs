@@ -1,9 +1,10 @@
 //! What belongs to no database, from the script that `pg_dumpall --globals-only` wrote: roles, memberships, tablespaces.
 //!
-//! A restore changes no role and no tablespace that is there (I8): what the script says of such a one is passed over, and told. A
-//! statement that such a script doesn't have refuses all of it before anything is done.
+//! A restore changes no role and no tablespace that is there (I8): only what is about those that it makes itself is run, and the rest is
+//! told. A statement that such a script doesn't have refuses all of it before anything is done. Roles are made in one transaction with
+//! all that is said of them, so that an interrupted restore leaves none without its password or its memberships.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use seawall_archive::preflight::Lack;
 use seawall_core::{Failure, Kind};
@@ -17,7 +18,7 @@ use crate::error::Side;
 use crate::quote::{ident, literal};
 use crate::restore::ANYTHING;
 use crate::schema::diagnose::shown;
-use crate::schema::global::{Global, global};
+use crate::schema::global::{Global, global, is_powerful};
 use crate::schema::script::{Refusal, Scanner};
 
 /// What a script of globals came to.
@@ -92,43 +93,113 @@ async fn make(statements: &[Vec<u8>], said: &Said, target: &Target, dry_run: boo
     let spaces = names(&mut connection, "SELECT spcname FROM pg_catalog.pg_tablespace").await?;
     connection.execute("SET standard_conforming_strings = on").await?;
     connection.speak(said.encoding.as_deref().and_then(TextEncoding::of).unwrap_or_default()).await?;
-    let mut told = Globals::default();
-    for statement in statements {
-        let is_there = match global(statement) {
-            Global::Setting => continue,
-            Global::Role(name) if roles.contains(&name) => {
-                told.kept.push((format!("role {name}"), "it was there, and nothing of it is changed".to_owned()));
-                continue;
+    let Plan { roles, spaces, kept, first, then, late } = plan(statements, &roles, &spaces);
+    let mut told = Globals { roles, kept, refused: Vec::new(), late };
+    if dry_run {
+        connection.close().await;
+        return Ok(told);
+    }
+    // Roles with all that is said of them, or none: the next restore passes over a role that is there.
+    connection.execute("BEGIN").await?;
+    for (statement, makes) in first {
+        match makes {
+            Some(role) => connection.run_one(statement).await.map_err(|error| error.about(format!("role {role}")))?,
+            None => {
+                connection.execute("SAVEPOINT seawall").await?;
+                let refused = tried(&mut connection, statement).await?;
+                let end = if refused.is_none() { "RELEASE SAVEPOINT" } else { "ROLLBACK TO SAVEPOINT" };
+                connection.execute(&format!("{end} seawall")).await?;
+                told.refused.extend(refused);
             }
-            Global::Role(name) => {
-                if !dry_run {
-                    connection.run_one(statement).await.map_err(|error| error.about(format!("role {name}")))?;
-                }
-                told.roles.push(name);
-                continue;
-            }
-            Global::InDatabase(name) => {
-                if !roles.contains(&name) {
-                    told.late.push(statement.clone());
-                }
-                continue;
-            }
-            Global::Tablespace(name) if spaces.contains(&name) => {
-                told.kept.push((format!("tablespace {name}"), "it was there, and nothing of it is changed".to_owned()));
-                continue;
-            }
-            Global::OfRole(name) | Global::Parameter(name) => roles.contains(&name),
-            Global::Member(role, member) => roles.contains(&role) && roles.contains(&member),
-            Global::OfTablespace(name) => spaces.contains(&name),
-            Global::Tablespace(_) => false,
-            Global::Unknown => true,
-        };
-        if !is_there && !dry_run {
-            told.refused.extend(tried(&mut connection, statement).await?);
         }
+    }
+    connection.execute("COMMIT").await?;
+    // The server makes no tablespace inside a transaction.
+    let mut missing = BTreeSet::new();
+    for (statement, space) in then {
+        if missing.contains(&space) {
+            continue;
+        }
+        let is_new = spaces.contains(&space) && matches!(global(statement), Global::Tablespace(_));
+        let refused = tried(&mut connection, statement).await?;
+        if is_new && refused.is_some() {
+            missing.insert(space);
+        }
+        told.refused.extend(refused);
     }
     connection.close().await;
     Ok(told)
+}
+
+/// What of a script is run.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Plan<'a> {
+    /// The roles and tablespaces that it makes.
+    roles: Vec<String>,
+    spaces: Vec<String>,
+    kept: Vec<(String, String)>,
+    /// About roles, in one transaction: the statement, and the role if it makes one.
+    first: Vec<(&'a [u8], Option<String>)>,
+    /// About tablespaces, afterwards.
+    then: Vec<(&'a [u8], String)>,
+    late: Vec<Vec<u8>>,
+}
+
+/// Decides what of a script is run on a server that has these roles and tablespaces: only what is about those that the script makes.
+fn plan<'a>(statements: &'a [Vec<u8>], there: &BTreeSet<String>, spaces_there: &BTreeSet<String>) -> Plan<'a> {
+    let mut plan = Plan::default();
+    let kept = |what: String| (what, "it was there, and nothing of it is changed".to_owned());
+    for statement in statements {
+        match global(statement) {
+            Global::Role(name) if there.contains(&name) => plan.kept.push(kept(format!("role {name}"))),
+            Global::Role(name) if !plan.roles.contains(&name) => {
+                plan.first.push((statement, Some(name.clone())));
+                plan.roles.push(name);
+            }
+            Global::Attributes(name, _) | Global::OfRole(name) | Global::Member(_, name) | Global::Parameter(name)
+                if plan.roles.contains(&name) =>
+            {
+                plan.first.push((statement, None));
+            }
+            Global::Member(role, member) if plan.roles.contains(&role) => {
+                let how = format!("it was there, and doesn't become a member of the new role {role}");
+                plan.kept.push((format!("role {member}"), how));
+            }
+            Global::InDatabase(name) if plan.roles.contains(&name) => plan.late.push(statement.clone()),
+            Global::Tablespace(name) if spaces_there.contains(&name) => {
+                plan.kept.push(kept(format!("tablespace {name}")))
+            }
+            Global::Tablespace(name) if !plan.spaces.contains(&name) => {
+                plan.then.push((statement, name.clone()));
+                plan.spaces.push(name);
+            }
+            Global::OfTablespace(name) if plan.spaces.contains(&name) => plan.then.push((statement, name)),
+            _ => {}
+        }
+    }
+    plan
+}
+
+/// The power over the server that a script gives to roles of these names: the role, and what it gets. PostgreSQL's own roles, `pg_…`, are
+/// such a power too.
+pub fn powers(statements: &[Vec<u8>], roles: &[String]) -> Vec<(String, Vec<String>)> {
+    let mut powers: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for statement in statements {
+        let (role, found) = match global(statement) {
+            Global::Attributes(role, found) => (role, found.into_iter().map(str::to_owned).collect()),
+            Global::Member(of, member) if is_powerful(&of) => (member, vec![of]),
+            _ => continue,
+        };
+        if roles.contains(&role) && !found.is_empty() {
+            powers.entry(role).or_default().extend(found);
+        }
+    }
+    powers.into_iter().collect()
+}
+
+/// The roles that a script makes where there are none.
+pub fn roles_of(statements: &[Vec<u8>]) -> Vec<String> {
+    plan(statements, &BTreeSet::new(), &BTreeSet::new()).roles
 }
 
 /// Runs what waited for the databases; returns what the server refused.
@@ -194,6 +265,40 @@ pub async fn in_the_way(target: &Target, databases: &[&str]) -> Result<Vec<Lack>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_is_about_new_roles_is_run() {
+        let script = "CREATE ROLE postgres;ALTER ROLE postgres WITH SUPERUSER PASSWORD 'x';CREATE ROLE app;CREATE ROLE eve;\
+                      ALTER ROLE eve WITH SUPERUSER LOGIN;ALTER ROLE ghost WITH SUPERUSER;GRANT eve TO app;GRANT app TO eve;\
+                      GRANT pg_monitor TO eve;GRANT SET ON PARAMETER a TO app;GRANT SET ON PARAMETER a TO PUBLIC;\
+                      GRANT SET ON PARAMETER a TO eve;ALTER ROLE eve IN DATABASE d SET a TO 'b';ALTER ROLE app IN DATABASE d SET a TO 'b';\
+                      CREATE TABLESPACE old OWNER eve LOCATION '/old';GRANT ALL ON TABLESPACE old TO eve;\
+                      CREATE TABLESPACE new OWNER eve LOCATION '/new';GRANT ALL ON TABLESPACE new TO eve;";
+        let statements = read_globals(script.as_bytes(), "g").expect("a script");
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let plan = plan(&statements, &set(&["postgres", "app"]), &set(&["old"]));
+        let text = |statement: &[u8]| String::from_utf8_lossy(statement).into_owned();
+        let first: Vec<String> = plan.first.iter().map(|(statement, _)| text(statement)).collect();
+        assert_eq!(
+            first,
+            [
+                "CREATE ROLE eve",
+                "ALTER ROLE eve WITH SUPERUSER LOGIN",
+                "GRANT app TO eve",
+                "GRANT pg_monitor TO eve",
+                "GRANT SET ON PARAMETER a TO eve",
+            ]
+        );
+        assert_eq!((plan.roles.as_slice(), plan.spaces.as_slice()), (&["eve".to_owned()][..], &["new".to_owned()][..]));
+        assert_eq!((plan.then.len(), plan.late.len()), (2, 1));
+        let kept: Vec<&str> = plan.kept.iter().map(|(what, _)| what.as_str()).collect();
+        assert_eq!(kept, ["role postgres", "role app", "role app", "tablespace old"]);
+        assert_eq!(
+            powers(&statements, &plan.roles),
+            [("eve".to_owned(), vec!["SUPERUSER".to_owned(), "pg_monitor".to_owned()])]
+        );
+        assert_eq!(roles_of(&statements), ["postgres", "app", "eve"]);
+    }
 
     #[test]
     fn scripts_of_globals_are_read_whole_or_not_at_all() {
