@@ -238,6 +238,26 @@ fn postgres_scripts_that_run_something_are_refused() {
         ("\\connect postgres".to_owned(), "postgres.psql-command"),
         (format!("COPY public.t FROM PROGRAM 'touch {shown}';"), "postgres.copy-of-file"),
         ("COPY t TO '/tmp/x';".to_owned(), "postgres.copy-of-file"),
+        (format!("\u{b}COPY public.t FROM PROGRAM 'touch {shown}';"), "postgres.statement"),
+        (format!("DO $$BEGIN EXECUTE 'COPY public.t FROM PROGRAM ''touch {shown}'''; END$$;"), "postgres.statement"),
+        (
+            format!(
+                "SET standard_conforming_strings = off;\nSELECT '\\''; COPY public.t FROM PROGRAM 'touch {shown}' --';"
+            ),
+            "postgres.statement",
+        ),
+        (format!("SELECT E'a'\n'\\''; COPY public.t FROM PROGRAM ''touch {shown}'' --';"), "postgres.statement"),
+        ("ALTER SYSTEM SET log_statement = 'all';".to_owned(), "postgres.statement"),
+        ("CREATE ROLE eve SUPERUSER;".to_owned(), "postgres.statement"),
+        ("GRANT pg_execute_server_program TO PUBLIC;".to_owned(), "postgres.statement"),
+        ("SELECT pg_catalog.pg_reload_conf();".to_owned(), "postgres.statement"),
+        ("CREATE DATABASE mine;\n\\connect postgres".to_owned(), "postgres.psql-command"),
+        ("COPY public.t (a) FROM stdin WITH (FORMAT csv);\nx\n\\.".to_owned(), "postgres.statement"),
+        (
+            "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$\n\nCOPY public.t (a) FROM stdin;\n\\N\n\\."
+                .to_owned(),
+            "dump.damaged",
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -255,6 +275,197 @@ fn postgres_scripts_that_run_something_are_refused() {
         assert!(!marker.exists(), "{line}");
         assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname = 'copy'"), "0");
     }
+}
+
+#[test]
+fn postgres_two_statements_in_one_are_no_statement() {
+    // What the scanner takes for one statement, by a continued text, is two for the server: it must run neither.
+    let (stand, server) = (Stand::folder(15), Postgres::start(15));
+    let (script, marker) = (stand.path("two.sql"), stand.path("marker"));
+    let line = format!(
+        "INSERT INTO public.t VALUES (E'a'\n'\\''); COPY public.t FROM PROGRAM $$touch {}$$ --');",
+        marker.display()
+    );
+    let text = format!(
+        "--\n-- PostgreSQL database dump\n--\nCREATE TABLE public.t (a text);\n{line}\n-- PostgreSQL database dump complete\n"
+    );
+    std::fs::write(&script, text).unwrap();
+    restore(&stand, &script, &server.url("copy"), &[]).exits(1);
+    assert!(!marker.exists());
+}
+
+#[test]
+fn postgres_scripts_that_make_their_database_leave_others_alone() {
+    let (stand, server) = (Stand::folder(12), owned_shop(500));
+    server.sql("postgres", "ALTER DATABASE shop SET work_mem = '5MB'; COMMENT ON DATABASE shop IS 'mine'");
+    let content = server.sql("shop", CONTENT);
+    let oid = "SELECT oid FROM pg_database WHERE datname = 'shop'";
+    let before = server.sql("postgres", oid);
+    let script = stand.path("shop.sql");
+    pg_dump(&server, &script, &["-Fp", "-C", "-c", "--if-exists"]);
+    assert!(std::fs::read_to_string(&script).unwrap().contains("DROP DATABASE IF EXISTS shop"));
+    verify(&stand, &script, &[]).ok();
+    let back = restore(&stand, &script, &server.url("copy"), &[]).ok();
+    for statement in
+        ["DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop", "\\connect shop", "ALTER DATABASE shop SET work_mem"]
+    {
+        assert!(back.stdout.contains(&format!("about the database as a whole: {statement}")), "{statement}: {back}");
+    }
+    assert_eq!(server.sql("postgres", oid), before, "the database of that name is another one now");
+    assert_eq!((server.sql("shop", CONTENT), server.sql("copy", CONTENT)), (content.clone(), content.clone()));
+    // Into a server that has no database of that name, none is made but the target.
+    let new = Postgres::start(15);
+    restore(&stand, &script, &new.url("copy"), &["--no-owner"]).ok();
+    assert_eq!(new.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname = 'shop'"), "0");
+    // Written on Windows.
+    let windows = stand.path("windows.sql");
+    pg_dump(&server, &script, &["-Fp", "--no-owner", "--no-privileges", "-t", "small"]);
+    std::fs::write(&windows, std::fs::read_to_string(&script).unwrap().replace('\n', "\r\n")).unwrap();
+    let read = verify(&stand, &windows, &["--json"]).ok().json();
+    assert_eq!(read["parts"][0]["rows"], 100, "{read}");
+}
+
+#[test]
+fn postgres_roles_that_are_there_stay_as_they_are() {
+    let (stand, server) = (Stand::folder(13), Postgres::start(15));
+    server.sql("postgres", "CREATE ROLE app LOGIN PASSWORD 'old'");
+    let folder = stand.path("cluster");
+    std::fs::create_dir_all(folder.join("dumps")).unwrap();
+    let script = "-- PostgreSQL database dump\nCREATE TABLE public.t (a int);\n-- PostgreSQL database dump complete\n";
+    std::fs::write(folder.join("dumps/a.sql"), script).unwrap();
+    let globals = |statements: &str| {
+        let text = format!(
+            "-- PostgreSQL database cluster dump\n{statements}\n-- PostgreSQL database cluster dump complete\n"
+        );
+        std::fs::write(folder.join("globals.sql"), text).unwrap();
+    };
+    let roles = "SELECT string_agg(concat_ws(' ', rolname, rolsuper, rolpassword), ',' ORDER BY rolname), \
+                 (SELECT count(*) FROM pg_db_role_setting) FROM pg_authid WHERE rolname !~ '^pg_'";
+    let now = || server.sql("postgres", roles);
+    let before = now();
+    for statement in [
+        "ALTER ROLE CURRENT_USER WITH PASSWORD 'known';",
+        "ALTER ROLE ALL SET session_preload_libraries TO 'x';",
+        "ALTER ROLE U&\"\\0070ostgres\" WITH PASSWORD 'known';",
+        "ALTER ROLE /* */ postgres WITH PASSWORD 'known';",
+        "CREATE ROLE eve;\nGRANT pg_execute_server_program TO eve, app;",
+    ] {
+        globals(statement);
+        for said in [restore(&stand, &folder, &server.url(""), &[]), verify(&stand, &folder, &[])] {
+            let said = said.exits(1);
+            assert!(said.stderr.contains("error[dump.globals]"), "{statement}: {said}");
+        }
+        assert_eq!(now(), before, "{statement}");
+    }
+    // A role that can't be made takes back those before it: the next restore would pass over them.
+    globals("CREATE ROLE good;\nALTER ROLE good WITH LOGIN PASSWORD 'x';\nCREATE ROLE pg_bad;");
+    restore(&stand, &folder, &server.url(""), &[]).exits(1);
+    assert_eq!(now(), before);
+    // Another script than pg_dumpall's has no end that is known.
+    std::fs::write(folder.join("globals.sql"), "CREATE ROLE good;\n").unwrap();
+    for said in [restore(&stand, &folder, &server.url(""), &[]), verify(&stand, &folder, &[])] {
+        assert!(said.exits(1).stderr.contains("error[dump.globals]"));
+    }
+    globals(
+        "CREATE ROLE app;\nALTER ROLE app WITH SUPERUSER PASSWORD 'new';\nCREATE ROLE eve;\nALTER ROLE eve WITH SUPERUSER LOGIN;\n\
+         GRANT eve TO app;\nGRANT pg_monitor TO eve;",
+    );
+    let told = "power over the server: the new role eve: SUPERUSER, pg_monitor";
+    assert!(verify(&stand, &folder, &[]).ok().stdout.contains(told));
+    assert!(restore(&stand, &folder, &server.url(""), &["--dry-run"]).ok().stdout.contains(told));
+    assert_eq!(now(), before);
+    let back = restore(&stand, &folder, &server.url(""), &["--json"]).ok().json();
+    assert_eq!(back["powers"][0]["role"], "eve", "{back}");
+    let facts = "SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = 'app'), pg_has_role('app', 'eve', 'MEMBER'), \
+                 (SELECT rolsuper AND rolcanlogin FROM pg_roles WHERE rolname = 'eve')";
+    assert_eq!(server.sql("postgres", facts), "f|f|t");
+}
+
+#[test]
+fn postgres_backups_with_less_than_they_should_have_are_told() {
+    let (stand, server) = (Stand::folder(14), Postgres::start(15));
+    let nothing = stand.path("nothing.sql");
+    std::fs::write(&nothing, "").unwrap();
+    describe(&nothing, "postgres", "2.0");
+    let zipped = compressed(&nothing, "gzip");
+    describe(&zipped, "postgres", "2.0");
+    let comments = stand.path("comments.sql");
+    std::fs::write(&comments, "-- PostgreSQL database dump\n\n-- PostgreSQL database dump complete\n").unwrap();
+    for file in [&nothing, &zipped, &comments] {
+        for said in [restore(&stand, file, &server.url("copy"), &[]), verify(&stand, file, &[])] {
+            let said = said.exits(1);
+            assert!(said.stderr.contains("error[dump.cut-off]"), "{}: {said}", file.display());
+        }
+    }
+    assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname = 'copy'"), "0");
+    // Of its own beginning a plain script has a checksum, which proves no end.
+    let plain = stand.path("plain.sql");
+    std::fs::write(&plain, "CREATE TABLE t (a int);\n").unwrap();
+    describe(&plain, "postgres", "1.0");
+    std::fs::remove_file(stand.path("plain.sql.sha256")).unwrap();
+    std::fs::write(&plain, "CREATE TABLE t (a int);\nCREATE TABLE u (a int);\n").unwrap();
+    let said = restore(&stand, &plain, &server.url("copy"), &[]).exits(1);
+    assert!(said.stderr.contains("error[dump.unproved]"), "{said}");
+    let folder = stand.path("cluster");
+    let dumps = folder.join("dumps");
+    std::fs::create_dir_all(&dumps).unwrap();
+    let script = "-- PostgreSQL database dump\nCREATE TABLE public.t (a int);\n-- PostgreSQL database dump complete\n";
+    std::fs::write(dumps.join("a.sql"), script).unwrap();
+    let tar = || {
+        let file = stand.path("cluster.tar");
+        let mut command = Command::new("tar");
+        command.arg("-cf").arg(&file).arg("-C").arg(&folder).arg("dumps");
+        printed(command);
+        file
+    };
+    let both = |file: &Path, code: &str| {
+        for said in [restore(&stand, file, &server.url(""), &[]), verify(&stand, file, &[])] {
+            let said = said.exits(1);
+            assert!(said.stderr.contains(&format!("error[{code}]")), "{}: {said}", file.display());
+        }
+    };
+    let remove = |name: &str| std::fs::remove_file(dumps.join(name)).unwrap();
+    // An empty member.
+    std::fs::copy(&zipped, dumps.join("b.sql.gz")).unwrap();
+    both(&folder, "dump.cut-off");
+    both(&tar(), "dump.cut-off");
+    remove("b.sql.gz");
+    // One whose end nothing proves; in a folder a checksum can.
+    std::fs::write(dumps.join("b.sql"), "CREATE TABLE t (a int);\n").unwrap();
+    std::fs::write(stand.path("cluster.tar.meta.json"), r#"{"database_type": "postgres"}"#).unwrap();
+    let said = restore(&stand, &folder, &server.url(""), &["--database", "b"]).exits(1);
+    assert!(said.stderr.contains("error[dump.unproved]"), "{said}");
+    assert!(verify(&stand, &tar(), &[]).ok().stdout.contains("no mark at the end of dumps/b.sql"));
+    describe(&dumps.join("b.sql"), "postgres", "1.0");
+    restore(&stand, &folder, &server.url(""), &["--database", "b"]).ok();
+    server.sql("postgres", "DROP DATABASE b");
+    // One that isn't understood may be a database.
+    std::fs::write(dumps.join("c.dump.enc"), "x").unwrap();
+    for file in [folder.clone(), tar()] {
+        let said = restore(&stand, &file, &server.url(""), &[]).exits(1);
+        assert!(said.stderr.contains("error[dump.unread]") && said.stderr.contains("c.dump.enc"), "{said}");
+        assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname IN ('a', 'b')"), "0");
+    }
+    let said = verify(&stand, &tar(), &[]).exits(3);
+    assert!(said.stdout.contains("missing or not understood: dumps/c.dump.enc"), "{said}");
+    restore(&stand, &tar(), &server.url("one"), &["--database", "a"]).ok();
+    remove("c.dump.enc");
+    // One that the metadata lists, and that isn't there.
+    let listed =
+        r#"{"database_type": "postgres", "databases": [{"database": "a"}, {"database": "b"}, {"database": "d"}]}"#;
+    std::fs::write(stand.path("cluster.tar.meta.json"), listed).unwrap();
+    let said = verify(&stand, &tar(), &["--json"]).exits(3).json();
+    assert_eq!(said["missing"], serde_json::json!(["d"]), "{said}");
+    let said = restore(&stand, &tar(), &server.url(""), &[]).exits(3);
+    assert!(said.stdout.contains("missing in the backup: the database d"), "{said}");
+    // Every later database would be a copy of this one.
+    std::fs::rename(dumps.join("a.sql"), dumps.join("template1.sql")).unwrap();
+    let said = restore(&stand, &tar(), &server.url(""), &["--clean"]).exits(1);
+    assert!(said.stderr.contains("error[dump.name]"), "{said}");
+    let said = restore(&stand, &tar(), &server.url("two"), &["--database", "template1"]).ok();
+    assert!(said.stdout.contains("two"), "{said}");
+    let said = verify(&stand, &tar(), &["--strong"]).exits(2);
+    assert!(said.stderr.contains("--restore and --strong"), "{said}");
 }
 
 /// A tar of a cluster, as dbbackup makes it.
@@ -428,6 +639,50 @@ fn postgres_encrypted_files_come_back_with_their_key_alone() {
     std::fs::write(&cut, &bytes[..12 + 4 + (64 << 10) + 16]).unwrap();
     let said = verify(&stand, &cut, &["--encryption-key-file", raw.to_str().unwrap()]).exits(1);
     assert!(said.stderr.contains("error[dump.cut-off]"), "{said}");
+    // The same of every form; a chunk more; and what nothing proves the end of.
+    let (archive, native) = (stand.path("shop.dump"), stand.path("native.sql"));
+    pg_dump(&server, &archive, &["-Fc", "--compress=0"]);
+    let row = "INSERT INTO public.t VALUES (1);\n";
+    std::fs::write(&native, format!("CREATE TABLE public.t (a int);\n{}", row.repeat(5_000))).unwrap();
+    let folder = stand.path("cluster");
+    std::fs::create_dir_all(folder.join("dumps")).unwrap();
+    std::fs::copy(&archive, folder.join("dumps/shop.dump")).unwrap();
+    let tar = stand.path("cluster.tar");
+    let mut command = Command::new("tar");
+    command.arg("-cf").arg(&tar).arg("-C").arg(&folder).arg("dumps");
+    printed(command);
+    let with_key = ["--encryption-key-file", raw.to_str().unwrap()];
+    for (plain, code) in [
+        (compressed(&script, "zstd"), "dump.cut-off"),
+        (archive, "postgres.tool-failed"),
+        (tar, "dump.cut-off"),
+        (native, "dump.unproved"),
+    ] {
+        let bytes = sealed(&std::fs::read(&plain).unwrap(), &key);
+        let whole = PathBuf::from(format!("{}.enc", plain.display()));
+        std::fs::write(&whole, &bytes).unwrap();
+        let is_native = code == "dump.unproved";
+        if is_native {
+            describe(&whole, "postgres", "2.0");
+        }
+        let is_tar = plain.extension().is_some_and(|end| end == "tar");
+        let said = verify(&stand, &whole, &[&with_key[..], &["--json"]].concat()).ok();
+        assert!(!said.stdout.contains("AAECAw") && !said.stderr.contains("AAECAw"), "{said}");
+        let name = if is_tar { String::new() } else { plain.file_name().unwrap().to_string_lossy().replace('.', "_") };
+        restore(&stand, &whole, &server.url(&name), &[&with_key[..], &["--clean"]].concat()).ok();
+        let chunk = 4 + (64 << 10) + 16;
+        let cut = plain.with_file_name(format!("cut_{}.enc", plain.file_name().unwrap().to_string_lossy()));
+        std::fs::write(&cut, &bytes[..12 + chunk]).unwrap();
+        if is_native {
+            let meta = r#"{"database_type": "postgres"}"#;
+            std::fs::write(format!("{}.meta.json", cut.display()), meta).unwrap();
+        }
+        let said = verify(&stand, &cut, &with_key).exits(1);
+        assert!(said.stderr.contains(&format!("error[{code}]")), "{}: {said}", cut.display());
+        std::fs::write(&cut, [&bytes[..12 + chunk], &bytes[12..]].concat()).unwrap();
+        let said = verify(&stand, &cut, &with_key).exits(1);
+        assert!(said.stderr.contains("error[dump.damaged]"), "{}: {said}", cut.display());
+    }
     // Metadata that says it is encrypted, beside a file that isn't.
     let plain = stand.path("plain.sql.gz");
     std::fs::write(&plain, &zipped).unwrap();

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::spawn_blocking;
 
 use crate::key::Key;
-use crate::layers::{self, Content, Digest, Digested, Fronted, Marked, Source, cut_off, failure, unreadable};
+use crate::layers::{self, Content, Digest, Digested, Fronted, Marked, Source, failure, unreadable};
 use crate::members::has_dumps;
 use crate::pieces::{Event, PIECE, Pieces};
 use crate::recognise::{Form, Wrap};
@@ -127,7 +127,7 @@ impl Dump {
             };
         }
         let content = Content::open(dump.open()?.source, &name).map_err(|error| failure(error, &object))?;
-        dump.shape = match content.form {
+        dump.shape = match content.form(&object)? {
             Some(Form::Tar) => Shape::Tar(content.wrap),
             Some(form @ (Form::Archive | Form::Script(_))) => Shape::Single(Single { form, wrap: content.wrap }),
             Some(Form::OtherArchive) => return Err(other_archive(&object)),
@@ -196,7 +196,7 @@ impl Dump {
         let Open { source, file, opened } = self.open()?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let content = Content::open(source, &name).map_err(|error| failure(error, &object))?;
-        let form = content.form.ok_or_else(|| unknown(&object))?;
+        let form = content.form(&object)?.ok_or_else(|| unknown(&object))?;
         let (wrap, Some(is_marked)) = (content.wrap, put(content.bytes, &form, sender, &object)?) else {
             return Ok(());
         };
@@ -262,20 +262,15 @@ pub(crate) fn put(
     sender: &Sender<Event>,
     object: &str,
 ) -> Result<Option<bool>, Failure> {
-    let (mut marked, mut is_empty) = (Marked::new(form), true);
+    let mut marked = Marked::new(form);
     loop {
         let mut piece = Vec::with_capacity(PIECE);
         let read = (&mut bytes).take(PIECE as u64).read_to_end(&mut piece);
         // What came before an error is of no use without the rest.
         read.map_err(|error| failure(error, object))?;
         if piece.is_empty() {
-            // A compressed nothing is whole for its compression: the program that was to write the script has failed.
-            if is_empty && matches!(form, Form::Script(_)) {
-                return Err(cut_off(object, "nothing is in it"));
-            }
             return marked.end(object).map(Some);
         }
-        is_empty = false;
         marked.take(&piece);
         if sender.blocking_send(Event::Bytes(piece)).is_err() {
             return Ok(None);

@@ -26,7 +26,7 @@ pub fn parse(bytes: &[u8]) {
     }
     let mut tar = Tar::new(bytes, "t");
     while let Ok(Some(head)) = tar.next() {
-        let _ = parts(&head.path, "t");
+        let _ = parts(&head.path, "t").map(|parts| crate::members::role(&parts));
         let mut content = Vec::new();
         if (&mut tar).take(MOST).read_to_end(&mut content).is_err() {
             break;

@@ -142,7 +142,9 @@ impl<'a> Fronted<'a> {
 pub(crate) struct Content<'a> {
     pub(crate) wrap: Wrap,
     /// `None`: nothing that is known.
-    pub(crate) form: Option<Form>,
+    form: Option<Form>,
+    /// Whether it has no bytes. A compressed nothing is whole for its compression.
+    is_empty: bool,
     pub(crate) bytes: Source<'a>,
 }
 
@@ -162,7 +164,18 @@ impl<'a> Content<'a> {
         };
         let content = Fronted::new(bytes)?;
         let form = Form::of(&content.front, name);
-        Ok(Self { wrap, form, bytes: content.all() })
+        Ok(Self { wrap, form, is_empty: content.front.is_empty(), bytes: content.all() })
+    }
+
+    /// What it is; `None`: nothing that is known.
+    ///
+    /// # Errors
+    /// It is called as a script and has nothing: the program that was to write it has failed.
+    pub(crate) fn form(&self, object: &str) -> Result<Option<Form>, Failure> {
+        match (&self.form, self.is_empty) {
+            (Some(Form::Script(_)), true) => Err(cut_off(object, "nothing is in it")),
+            (form, _) => Ok(form.clone()),
+        }
     }
 }
 

@@ -118,7 +118,7 @@ impl Members {
 }
 
 /// What a path in a backup stands for: a database, or what belongs to none. `None`: nothing.
-fn role(parts: &[&str]) -> Option<Option<String>> {
+pub(crate) fn role(parts: &[&str]) -> Option<Option<String>> {
     let uncompressed = |name: &str| {
         let stem = [".gz", ".zst"].into_iter().find_map(|end| name.strip_suffix(end));
         stem.unwrap_or(name).to_owned()
@@ -203,7 +203,7 @@ fn hand_out(
 ) -> Result<bool, Failure> {
     let shown = &member.shown;
     let content = Content::open(source, member.name).map_err(|error| failure(error, shown))?;
-    let form = match content.form {
+    let form = match content.form(shown)? {
         Some(form @ (Form::Archive | Form::Script(_))) => form,
         Some(Form::OtherArchive) => return Err(other_archive(shown)),
         Some(Form::Tar) | None => return Err(unknown(shown)),

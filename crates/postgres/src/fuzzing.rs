@@ -8,7 +8,7 @@ use crate::client::{Target, find_password};
 use crate::preflight::roles;
 use crate::schema::global::global;
 use crate::schema::script::{Rows, Scanner, rows};
-use crate::schema::{created, judged, toc, written};
+use crate::schema::{copied, created, judged, toc, written};
 use crate::{After, Globals, ItemDetail, Needs, ServerDetail, SetDetail};
 
 /// Reads `bytes` as an archive, as the details of a set, as a stream of rows in binary, as a URL and as a password file. Nothing may panic.
@@ -49,8 +49,8 @@ pub fn parse(bytes: &[u8]) {
 /// Judges a statement. What has rows is run, and what is a copy of a file isn't.
 fn meant(bytes: &[u8]) {
     let meant = written::meant(bytes);
-    assert_eq!(meant == written::Meant::Rows, written::has_rows(bytes));
-    assert!(!written::is_copy_of_a_file(bytes) || matches!(meant, written::Meant::Refused(_)));
+    assert_eq!(meant == written::Meant::Rows, copied::has_rows(bytes));
+    assert!(!copied::is_copy_of_a_file(bytes) || matches!(meant, written::Meant::Refused(_)));
 }
 
 /// Takes `bytes` as messages of COPY in binary, whole and as far as they have arrived.

@@ -18,7 +18,7 @@ const OF_RESTORES: &str = "it is about restores, and Seawall's restores never we
 const DEAD: &str = "it has no effect in dbbackup either";
 const PASSWORD: &str =
     "~/.pgpass or ~/.my.cnf, or the file of backup.passfile (PostgreSQL) or backup.password-file (MySQL), mode 0600";
-const STORE: &str = "the environment of the store (such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), or files: see docs/configuration.md";
+pub(super) const STORE: &str = "the environment of the store (such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), or files: see docs/configuration.md";
 
 /// The keys that are known.
 const KEYS: &[(&str, Fate)] = &[
@@ -143,6 +143,64 @@ const FAMILIES: [(&str, &str); 5] = [
     ("mysql_", "it is an option of mysqldump, which Seawall doesn't need"),
 ];
 
+/// Whether a key is about the store in the cloud, in whatever section it stands.
+pub(super) fn is_of_cloud(section: &str, key: &str) -> bool {
+    section == "cloud" || matches!(section, "" | "backup") && key.starts_with("cloud_")
+}
+
+/// Whether a key that is used stands in a section where it means what it is used for. `enabled` has a meaning in many.
+fn is_in_place(section: &str, name: &str) -> bool {
+    const CLOUD: [&str; 6] = ["enabled", "provider", "bucket", "region", "endpoint", "prefix"];
+    const BACKUP: [&str; 6] = ["backup_dir", "dir", "jobs", "retention_days", "min_backups", "cloud"];
+    match name {
+        name if CLOUD.contains(&name) => section == "cloud",
+        "cloud" => matches!(section, "" | "backup" | "cloud"),
+        name if BACKUP.contains(&name) => {
+            matches!(section, "" | "backup" | "retention" | "security" | "performance" | "general")
+        }
+        "encrypt" => matches!(section, "" | "backup" | "encryption" | "security"),
+        "insecure" | "ssl_mode" => matches!(section, "" | "database" | "security"),
+        _ => true,
+    }
+}
+
+/// Why the value of a key that is used isn't understood.
+pub(super) fn defect(name: &str, value: &str) -> Option<&'static str> {
+    let is_one = |known: &[&str]| known.iter().any(|known| value.eq_ignore_ascii_case(known));
+    let number = value.parse::<u32>();
+    let (is_sound, why) = match name {
+        "retention_days" | "min_backups" => (number.is_ok(), "it isn't a whole number; so nothing is deleted"),
+        // 0 stands for the usual port.
+        "port" => (number.is_ok_and(|port| port <= 65_535), "it isn't a port; so the usual one is written"),
+        "jobs" => {
+            (number.is_ok_and(|jobs| (1..=64).contains(&jobs)), "it isn't a number from 1 to 64; so it is left out")
+        }
+        "ssl_mode" => (is_one(&MODES), "it isn't a mode that is known; so the strictest one is written"),
+        "type" | "db_type" => (
+            is_one(&["postgres", "postgresql", "mysql", "mariadb"]),
+            "it isn't a server that is known; so PostgreSQL is written",
+        ),
+        "cloud.provider" => (
+            is_one(&["s3", "minio", "b2", "gcs", "gs", "azure", "azblob"]),
+            "it isn't a store that is known; so no vault is written",
+        ),
+        "cloud.bucket" => (super::is_bucket(value), "it isn't the name of a bucket; so no vault is written"),
+        "backup_dir" | "dir" => (!value.starts_with('~'), "Seawall doesn't expand ~; so no vault is written"),
+        "encrypt" => (is_one(&WORDS), "it is neither true nor false; so it counts as true"),
+        "cloud.enabled" | "cloud.cloud" | "cloud" | "insecure" => {
+            (is_one(&WORDS), "it is neither true nor false; so it counts as false")
+        }
+        _ => (true, ""),
+    };
+    (!is_sound).then_some(why)
+}
+
+/// The words for true and false.
+const WORDS: [&str; 8] = ["true", "false", "1", "0", "yes", "no", "on", "off"];
+
+/// The modes of encryption of a connection, as PostgreSQL calls them.
+pub(super) const MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
+
 /// What becomes of a key in a section, and the name by which it is known.
 pub(super) fn fate(section: &str, key: &str) -> Option<(String, Fate)> {
     // In other sections these words mean other things.
@@ -151,11 +209,14 @@ pub(super) fn fate(section: &str, key: &str) -> Option<(String, Fate)> {
     if OF_DATABASES.contains(&key) && !matches!(section, "" | "database") {
         return None;
     }
-    let section_of_name = if section.is_empty() && key.starts_with("cloud_") { "cloud" } else { section };
+    let section_of_name = if is_of_cloud(section, key) { "cloud" } else { section };
     let short =
         key.strip_prefix(section_of_name).and_then(|rest| rest.strip_prefix('_')).filter(|short| !short.is_empty());
     for name in [Some(key), short].into_iter().flatten() {
         if let Some((_, fate)) = KEYS.iter().find(|(known, _)| *known == name) {
+            if *fate == Fate::Used && !is_in_place(section_of_name, name) {
+                return None;
+            }
             return Some((name.to_owned(), *fate));
         }
     }

@@ -9,9 +9,10 @@ mod keys;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use seawall_core::{Failure, Kind};
 
-use self::keys::{Fate, fate};
+use self::keys::{Fate, MODES, defect, fate, is_of_cloud};
 
 /// The most bytes of a configuration.
 pub const LARGEST: usize = 1 << 20;
@@ -27,6 +28,8 @@ pub struct Imported {
     pub left_out: Vec<(String, &'static str)>,
     /// Secrets that were not copied: the key, and where Seawall looks for it.
     pub secrets: Vec<(String, &'static str)>,
+    /// Values that aren't understood: the line, the key, and what is written in their place.
+    pub wrong: Vec<(u64, String, &'static str)>,
 }
 
 /// A key with its value.
@@ -72,7 +75,7 @@ fn settings(text: &str, file: &str) -> Result<Vec<Setting>, Failure> {
 /// `dump.settings` for a line that isn't understood.
 pub fn seawall_yml(text: &str, file: &str) -> Result<Imported, Failure> {
     let mut values: BTreeMap<String, String> = BTreeMap::new();
-    let (mut unknown, mut left_out, mut secrets) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut unknown, mut left_out, mut secrets, mut wrong) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for Setting { line, section, key, value } in settings(text, file)? {
         let shown = one_line(&if section.is_empty() { key.clone() } else { format!("[{section}] {key}") });
         match fate(&section, &key) {
@@ -81,19 +84,34 @@ pub fn seawall_yml(text: &str, file: &str) -> Result<Imported, Failure> {
             Some((_, Fate::Secret(place))) if !value.is_empty() => secrets.push((shown, place)),
             Some((_, Fate::Secret(_))) => {}
             Some((name, Fate::Used)) => {
-                let section = if key.starts_with("cloud_") { "cloud" } else { section.as_str() };
                 // A name and a prefix mean another thing in the section of the store.
-                let name = match (section, name.as_str()) {
-                    ("cloud", name) => format!("cloud.{name}"),
-                    (_, name) => name.to_owned(),
+                let name = if is_of_cloud(&section, &key) { format!("cloud.{name}") } else { name };
+                let value = match (name.as_str(), without_user(&value)) {
+                    ("cloud.endpoint", Some(stripped)) => {
+                        secrets.push((shown.clone(), keys::STORE));
+                        stripped
+                    }
+                    _ => value,
                 };
+                if let Some(why) = defect(&name, &value).filter(|_| !value.is_empty()) {
+                    wrong.push((line, shown, why));
+                }
                 values.insert(name, value);
             }
         }
     }
-    let mut imported = Imported { yaml: String::new(), unknown, left_out, secrets };
+    let mut imported = Imported { yaml: String::new(), unknown, left_out, secrets, wrong };
     imported.yaml = yaml(&Values(values), &imported, file);
     Ok(imported)
+}
+
+/// A URL without the user and password that stand before its host; `None` where there are none.
+fn without_user(url: &str) -> Option<String> {
+    let from = url.find("://").map_or(0, |at| at + 3);
+    let (before, rest) = url.split_at_checked(from)?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let at = rest.get(..end)?.rfind('@')?;
+    Some(format!("{before}{}", rest.get(at + 1..)?))
 }
 
 /// The values that are used.
@@ -123,7 +141,8 @@ fn yaml(values: &Values, imported: &Imported, file: &str) -> String {
     vault(values, &mut out);
     retention(values, &mut out);
     database(values, &mut out);
-    if values.is(&["encrypt"]) {
+    let is_unclear = values.get(&["encrypt"]).is_some_and(|value| defect("encrypt", value).is_some());
+    if values.is(&["encrypt"]) || is_unclear {
         out.push_str(
             "\n# dbbackup was to encrypt. `seawall vault init VAULT --generate` makes this vault an encrypted one, before the first backup.\n",
         );
@@ -139,18 +158,27 @@ fn yaml(values: &Values, imported: &Imported, file: &str) -> String {
     list("Settings without a counterpart:", of(&imported.left_out));
     let unknown = imported.unknown.iter().map(|(line, key)| format!("line {line}: {key}"));
     list("Settings that aren't known, and have no effect here:", unknown.collect());
+    let wrong = imported.wrong.iter().map(|(line, key, why)| format!("line {line}: {key}: {why}"));
+    list("Values that aren't understood:", wrong.collect());
     out
 }
 
 /// Where backups go.
 fn vault(values: &Values, out: &mut String) {
-    let bucket = values.get(&["cloud.bucket", "bucket"]).filter(|bucket| is_bucket(bucket));
+    let bucket = values.get(&["cloud.bucket"]);
+    let is_wrong = |name| values.get(&[name]).is_some_and(|value| defect(name, value).is_some());
     let prefix = values.get(&["cloud.prefix"]).unwrap_or_default().trim_matches('/').to_owned();
     // Beside dbbackup's own files, and never among them: its retention deletes files by their extension.
     let prefix = if prefix.is_empty() { "seawall".to_owned() } else { format!("{prefix}/seawall") };
-    let provider = values.get(&["cloud.provider", "provider"]).unwrap_or("s3").to_lowercase();
-    let is_cloud = bucket.is_some()
-        && values.get(&["cloud.enabled", "cloud"]).is_none_or(|_| values.is(&["cloud.enabled", "cloud"]));
+    let provider = values.get(&["cloud.provider"]).unwrap_or("s3").to_lowercase();
+    let is_cloud = bucket.is_some() && values.get(&CLOUD).is_none_or(|_| values.is(&CLOUD));
+    const CLOUD: [&str; 3] = ["cloud.enabled", "cloud", "cloud.cloud"];
+    let of_store = is_cloud && (is_wrong("cloud.bucket") || is_wrong("cloud.provider"));
+    let of_folder = !is_cloud && (is_wrong("backup_dir") || is_wrong("dir"));
+    if of_store || of_folder {
+        out.push_str("# vault: (write the URL of a store or the path of a folder here: see docs/configuration.md)\n");
+        return;
+    }
     out.push_str("# A place of its own beside dbbackup's files, whose retention deletes by extension.\n");
     match (bucket, provider.as_str()) {
         (Some(bucket), "s3" | "minio" | "b2") if is_cloud => {
@@ -181,10 +209,7 @@ fn vault(values: &Values, out: &mut String) {
                     one_line(provider)
                 );
             }
-            if folder.starts_with('~') {
-                out.push_str("# Write the home folder out: Seawall doesn't expand ~.\n");
-            }
-            let folder = folder.trim_start_matches('~').trim_end_matches('/');
+            let folder = folder.trim_end_matches('/');
             let folder = if folder.starts_with('/') { folder.to_owned() } else { format!("./{folder}") };
             let _ = writeln!(out, "vault: {}", scalar(&format!("{folder}/seawall")));
         }
@@ -196,8 +221,12 @@ fn is_bucket(bucket: &str) -> bool {
 }
 
 fn retention(values: &Values, out: &mut String) {
-    let (days, minimum) =
-        (values.number(&["retention_days"]).unwrap_or(30), values.number(&["min_backups"]).unwrap_or(5));
+    // A value that isn't understood may ask for more than any number here: nothing is deleted then.
+    let number = |name, usual| values.get(&[name]).map_or(Some(usual), |_| values.number(&[name]));
+    let (days, minimum) = match (number("retention_days", 30), number("min_backups", 5)) {
+        (Some(days), Some(minimum)) => (days, minimum),
+        (_, minimum) => (0, minimum.unwrap_or(5)),
+    };
     out.push_str("\n# Of each database by itself. dbbackup counts the backups of all databases together.\n");
     let keep = if days == 0 { "forever".to_owned() } else { format!("{days}d") };
     let _ = write!(out, "retention:\n  keep: {keep}\n  minimum: {}\n", minimum.max(1));
@@ -211,7 +240,8 @@ fn database(values: &Values, out: &mut String) {
     let host = values.get(&["host"]).unwrap_or("localhost");
     let port = values.number(&["port"]).filter(|port| (1..=65535).contains(port)).unwrap_or(port);
     let named = values.get(&["database", "name"]).filter(|name| *name != "postgres" && *name != "mysql");
-    let mode = if values.is(&["insecure"]) { Some("disable") } else { values.get(&["ssl_mode"]) };
+    let strictest = |mode| if defect("ssl_mode", mode).is_some() { "verify-full" } else { mode };
+    let mode = if values.is(&["insecure"]) { Some("disable") } else { values.get(&["ssl_mode"]).map(strictest) };
     let mut query = Vec::new();
     let place = match values.get(&["socket"]).filter(|_| is_mysql) {
         Some(socket) => {
@@ -221,13 +251,12 @@ fn database(values: &Values, out: &mut String) {
         None if host.contains(':') => format!("[{}]:{port}", escaped(host).replace("%3A", ":")),
         None => format!("{}:{port}", escaped(host)),
     };
-    let known = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
     let of_mysql = ["DISABLED", "PREFERRED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"];
     let at =
-        mode.and_then(|mode| known.iter().position(|known| mode.eq_ignore_ascii_case(known))).filter(|at| *at != 2);
+        mode.and_then(|mode| MODES.iter().position(|known| mode.eq_ignore_ascii_case(known))).filter(|at| *at != 2);
     match (at, is_mysql) {
         (Some(at), true) => query.extend(of_mysql.get(at).map(|mode| format!("ssl-mode={mode}"))),
-        (Some(at), false) => query.extend(known.get(at).map(|mode| format!("sslmode={mode}"))),
+        (Some(at), false) => query.extend(MODES.get(at).map(|mode| format!("sslmode={mode}"))),
         (None, _) => {}
     }
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
@@ -256,18 +285,12 @@ fn clean(name: &str) -> String {
     if clean.is_empty() { "database".to_owned() } else { clean }
 }
 
+/// What of a part of a URL is escaped.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// A part of a URL.
 fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
-            byte => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-    out
+    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 /// A text on one line, for comments.
@@ -325,6 +348,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_understood_is_told_and_never_loosens_anything() {
+        for (text, part) in [
+            ("[security]\nretention_days = 3650 ; ten years\n", "keep: forever\n  minimum: 5\n"),
+            ("retention_days = 90d", "keep: forever\n"),
+            ("min_backups = \"12 \"", "keep: forever\n  minimum: 5\n"),
+            ("retention_days = 90\nmin_backups = many", "keep: forever\n"),
+            ("ssl_mode = verify_full", "?sslmode=verify-full\""),
+            ("db_type = mysql\nssl_mode = on", "?ssl-mode=VERIFY_IDENTITY\""),
+            ("port = 5432x", "localhost:5432/"),
+            ("port = 99999", "localhost:5432/"),
+            ("jobs = all", "schedule: H 3 * * *\n"),
+            ("db_type = oracle", "postgresql://"),
+            ("insecure = maybe", "localhost:5432/\""),
+        ] {
+            let imported = seawall_yml(text, "f").expect(text);
+            assert!(imported.yaml.contains(part), "{text}: {}", imported.yaml);
+            assert_eq!(imported.wrong.len(), 1, "{text}");
+            assert!(imported.yaml.contains("# Values that aren't understood:"), "{text}");
+        }
+        for text in [
+            "[notifications]\nenabled=false\n",
+            "[odd]\nprefix=x\n",
+            "[odd]\ndir=/x\n",
+            "[odd]\nencrypt=true\n",
+            "[odd]\ncloud=true\n",
+        ] {
+            assert_eq!(seawall_yml(text, "f").expect(text).unknown.len(), 1, "{text}");
+        }
+    }
+
+    #[test]
     fn places_and_servers() {
         for (text, parts) in [
             (
@@ -342,11 +396,13 @@ mod tests {
             ),
             ("[database]\nhost=/run/postgresql\nport=0\n", &["postgresql://postgres@%2Frun%2Fpostgresql:5432/\""]),
             ("[database]\nhost=::1\n", &["postgresql://postgres@[::1]:5432/\""]),
-            ("[backup]\nbackup_dir=~/db_backups\n", &["Write the home folder out", "vault: \"/db_backups/seawall\""]),
+            ("[backup]\nbackup_dir=~/db_backups\n", &["# vault: (write", "doesn't expand ~"]),
             ("[cloud]\nprovider=azure\nbucket=b\n", &["The store of azure can't be read off", "vault: \"/var/lib"]),
             ("[cloud]\nprovider=gcs\ncloud_bucket=b\n", &["vault: \"gs://b/seawall\""]),
             ("[cloud]\nenabled=false\nbucket=b\n", &["vault: \"/var/lib/dbbackup/seawall\""]),
-            ("[cloud]\nbucket=b/../c\n", &["vault: \"/var/lib/dbbackup/seawall\""]),
+            ("[cloud]\nbucket=b/../c\n", &["# vault: (write", "line 2: [cloud] bucket: it isn't the name of a bucket"]),
+            ("[cloud]\nprovider=s4\nbucket=b\n", &["# vault: (write"]),
+            ("[backup]\ncloud_bucket=b\n", &["vault: \"s3://b/seawall\""]),
             ("encrypt=true", &["seawall vault init VAULT --generate"]),
             ("[database]\ndatabase=a\u{2028}b: ${X}\"\n", &["%E2%80%A8b%3A%20%24%7BX%7D%22", "name: \"a-b----X\""]),
         ] {
@@ -355,6 +411,9 @@ mod tests {
                 assert!(yaml.contains(part), "{part}\n{yaml}");
             }
         }
+        let hidden = seawall_yml("[cloud]\nbucket=b\nendpoint=https://AK:SEC@RET@minio:9000/x\n", "f").expect("one");
+        assert!(hidden.yaml.contains("endpoint: \"https://minio:9000/x\"") && !format!("{hidden:?}").contains("SEC"));
+        assert_eq!(hidden.secrets.len(), 1);
         let failure = seawall_yml("[a]\nb\n", "f").expect_err("no key");
         assert_eq!((failure.code, failure.object.as_str()), ("dump.settings", "f:2"));
     }

@@ -11,11 +11,11 @@ use crate::client::tried::{self, Refused, Statement};
 use crate::client::{Connection, CopyIn, Guard, Target};
 use crate::quote::{ident, literal};
 use crate::schema::account;
+use crate::schema::copied;
 use crate::schema::diagnose;
 use crate::schema::powers::{self, Runner};
 use crate::schema::routine::Routine;
 use crate::schema::script::Scanner;
-use crate::schema::written;
 
 /// Gives a session of the plain role its guard, if its target has a superuser beside it.
 pub(crate) async fn watch(connection: &mut Connection, target: &Target) -> Result<(), Error> {
@@ -64,7 +64,7 @@ pub(crate) async fn run<'a>(connection: &'a mut Connection, statement: &[u8]) ->
         }
     }
     // No second statement can be hidden in one that is sent alone. Rows follow only the other kind of message.
-    match written::has_rows(statement) {
+    match copied::has_rows(statement) {
         true => connection.run(statement).await,
         false => connection.run_one(statement).await.map(|()| None),
     }

@@ -6,12 +6,13 @@
 //! statements without firing triggers), `guard` (two sessions that run a script on the server of a proof), `powers` (which of the
 //! two runs a statement?) with `bare` (its words) and `routine` (functions in two steps), `owned` (the owner of an object
 //! without one), `versions` (a server's own versions of columns, in statements), `judged` (which statements are left out without
-//! owners?), `written` (does a program that backs up one database write a statement?) with `tokens`, `global` (what does a statement of `pg_dumpall` make?), `created` (how was a database created?).
+//! owners?), `written` (does a program that backs up one database write a statement?) with `copied` (COPY) and `tokens`, `global` (what does a statement of `pg_dumpall` make?), `created` (how was a database created?).
 
 pub(crate) mod account;
 pub(crate) mod allowed;
 pub(crate) mod bare;
 pub(crate) mod checked;
+pub(crate) mod copied;
 pub(crate) mod created;
 pub(crate) mod diagnose;
 pub(crate) mod global;

@@ -78,6 +78,22 @@ pub(crate) fn tokens(statement: &[u8], most: usize) -> Vec<Placed> {
     tokens
 }
 
+/// A statement that is looked at as a whole has at most so many bytes.
+const LARGEST: usize = 16 << 20;
+
+/// The bytes and tokens in which the beginning of a statement must stand.
+const BEGINNING: (usize, usize) = (1024, 8);
+
+/// The tokens that a statement begins with.
+pub(crate) fn first(statement: &[u8]) -> Vec<Placed> {
+    tokens(statement.get(..BEGINNING.0).unwrap_or(statement), BEGINNING.1)
+}
+
+/// All tokens of a statement; none where it is larger than any that is looked at as a whole.
+pub(crate) fn all(statement: &[u8]) -> Vec<Placed> {
+    if statement.len() > LARGEST { Vec::new() } else { tokens(statement, usize::MAX) }
+}
+
 fn is_letter(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$')
 }

@@ -5,7 +5,8 @@
 //! What reaches the server, its roles or another database is refused (I8). The judge looks at the words that a statement begins
 //! with, and at all of it where only the end tells. It doesn't look into functions and expressions: these run as the role that restores.
 
-use crate::schema::tokens::{Placed, Token, name, tokens};
+use crate::schema::copied::{Copy, copy};
+use crate::schema::tokens::{Placed, Token, all, first, name};
 
 /// What becomes of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +38,6 @@ pub(crate) enum Why {
     /// It makes a function, has no end, and goes on to rows: dbbackup 5.3 and 6 write no semicolon behind a function.
     NoEnd,
 }
-
-/// A statement that is looked at as a whole has at most so many bytes.
-const LARGEST: usize = 16 << 20;
-
-/// The bytes and tokens in which the beginning of a statement must stand.
-const BEGINNING: (usize, usize) = (1024, 8);
 
 /// The kinds of objects of a database, behind CREATE, ALTER, DROP and COMMENT ON.
 const KINDS: [&str; 44] = [
@@ -111,10 +106,9 @@ pub(crate) fn meant(statement: &[u8]) -> Meant {
     if let Some(rest) = statement.strip_prefix(b"\\connect ") {
         return Meant::Connects(connected(rest));
     }
-    let beginning = statement.get(..BEGINNING.0).unwrap_or(statement);
-    let tokens = tokens(beginning, BEGINNING.1);
+    let tokens = first(statement);
     let words = words(&tokens);
-    let begins = |words_: &str| words == words_ || words.starts_with(&format!("{words_} "));
+    let begins = |first: &str| words.strip_prefix(first).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
     let behind = |verb: &str| words.strip_prefix(verb).and_then(|rest| rest.strip_prefix(' '));
     let is_kind =
         |rest: &str| KINDS.iter().any(|kind| rest.strip_prefix(kind).is_some_and(|rest| rest.starts_with(' ')));
@@ -176,67 +170,6 @@ fn words(tokens: &[Placed]) -> String {
         Token::Sign(sign) => sign.to_string(),
     };
     tokens.iter().map(word).collect::<Vec<_>>().join(" ")
-}
-
-/// All tokens of a statement; none where it is larger than any that is looked at as a whole.
-fn all(statement: &[u8]) -> Vec<Placed> {
-    if statement.len() > LARGEST { Vec::new() } else { tokens(statement, usize::MAX) }
-}
-
-/// A COPY.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Copy {
-    /// Of rows that follow in the script, as text.
-    Rows,
-    RowsInAnotherForm,
-    /// Of a file or program of the server, or to the client.
-    OfAFile,
-}
-
-/// Whether rows as text follow a statement.
-pub(crate) fn has_rows(statement: &[u8]) -> bool {
-    is_copy(statement) && copy(statement) == Copy::Rows
-}
-
-/// Whether a statement is a COPY that doesn't take rows from the script.
-pub(crate) fn is_copy_of_a_file(statement: &[u8]) -> bool {
-    is_copy(statement) && copy(statement) != Copy::Rows
-}
-
-fn is_copy(statement: &[u8]) -> bool {
-    tokens(statement.get(..BEGINNING.0).unwrap_or(statement), 1).first().is_some_and(|first| first.is("COPY"))
-}
-
-/// What a COPY takes: `COPY a.b (c, d) FROM stdin`.
-fn copy(statement: &[u8]) -> Copy {
-    let tokens = all(statement);
-    let mut rest = tokens.get(1..).unwrap_or_default();
-    let mut take = |is_one: &dyn Fn(&Placed) -> bool| match rest.split_first() {
-        Some((first, behind)) if is_one(first) => {
-            rest = behind;
-            true
-        }
-        _ => false,
-    };
-    let mut is_of_rows = take(&Placed::is_name);
-    while is_of_rows && take(&|token| token.is_sign('.')) {
-        is_of_rows = take(&Placed::is_name);
-    }
-    if is_of_rows && take(&|token| token.is_sign('(')) {
-        while take(&|token| token.is_name() || token.is_sign(',')) {}
-        is_of_rows = take(&|token| token.is_sign(')'));
-    }
-    // pg_dump before version 12.
-    if take(&|token| token.is("WITH")) {
-        is_of_rows &= take(&|token| token.is("OIDS"));
-    }
-    is_of_rows = is_of_rows && take(&|token| token.is("FROM")) && take(&|token| token.is("STDIN"));
-    // A text may name a file or a program.
-    match (is_of_rows, rest.is_empty()) {
-        (true, true) => Copy::Rows,
-        (true, false) => Copy::RowsInAnotherForm,
-        (false, _) => Copy::OfAFile,
-    }
 }
 
 /// A setting of the session: one name and its value, and no other role.
@@ -326,7 +259,7 @@ fn grant(statement: &[u8]) -> Meant {
 
 /// A security label of an object of the database.
 fn label(statement: &[u8]) -> Meant {
-    let tokens = tokens(statement.get(..BEGINNING.0).unwrap_or(statement), BEGINNING.1);
+    let tokens = first(statement);
     let is = |place: usize, word: &str| tokens.get(place).is_some_and(|token| token.is(word));
     let on = if is(2, "FOR") { 4 } else { 2 };
     match () {
@@ -582,36 +515,5 @@ mod tests {
         assert_eq!(judge.judge(b"\\connect other"), Connects(Some("other".to_owned())));
         assert_eq!(judge.statements, 0);
         assert_eq!((judge.judge(b"SET a = 1"), judge.statements), (Run, 1));
-    }
-
-    #[test]
-    fn only_rows_of_the_script_itself_are_copied() {
-        let (file, other) = (Refused(Why::File), Refused(Why::RowsInAnotherForm));
-        for (statement, expected) in [
-            ("COPY public.t (a, b) FROM stdin", Rows),
-            ("COPY public.t  FROM stdin", Rows),
-            ("COPY\tt FROM stdin", Rows),
-            ("COPY\"t\" FROM STDIN", Rows),
-            ("COPY t (a) WITH OIDS FROM stdin", Rows),
-            ("copy \"it's $1 -- /* \" (a) from STDIN\n", Rows),
-            ("COPY t (a) FROM stdin WITH (FORMAT csv)", other.clone()),
-            ("COPY t FROM stdin WITH (NULL 'x')", other),
-            ("COPY t FROM PROGRAM 'sh -c id'", file.clone()),
-            ("COPY t FROM '/etc/passwd'", file.clone()),
-            ("COPY t TO '/tmp/x'", file.clone()),
-            ("COPY t TO stdout", file.clone()),
-            ("COPY t FROM PROGRAM $$id$$ -- FROM stdin", file.clone()),
-            ("COPY/**/t FROM PROGRAM 'id' /* FROM stdin", file.clone()),
-            ("COPY t FROM U&'\\002f' FROM stdin", file.clone()),
-            ("COPY (SELECT 1) TO stdout", file.clone()),
-            ("COPY", file),
-        ] {
-            assert_eq!(meant(statement.as_bytes()), expected, "{statement}");
-            assert_eq!(has_rows(statement.as_bytes()), expected == Rows, "{statement}");
-            assert_eq!(is_copy_of_a_file(statement.as_bytes()), expected != Rows, "{statement}");
-        }
-        for statement in ["COPYRIGHT", "CREATE TABLE copy ()"] {
-            assert!(!is_copy_of_a_file(statement.as_bytes()) && !has_rows(statement.as_bytes()), "{statement}");
-        }
     }
 }

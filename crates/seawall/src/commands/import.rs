@@ -33,16 +33,19 @@ pub(crate) fn run(arguments: &ImportArguments, edge: &Edge) -> Result<Output, Fa
     let pairs = |pairs: &[(String, &'static str)], what: &str, why: &str| -> Vec<_> {
         pairs.iter().map(|(key, text)| json!({ what: key, why: text })).collect()
     };
+    let wrong: Vec<_> =
+        imported.wrong.iter().map(|(line, key, why)| json!({ "line": line, "key": key, "why": why })).collect();
     let unknown: Vec<_> = imported.unknown.iter().map(|(line, key)| json!({ "line": line, "key": key })).collect();
     let document = json!({
         "file": object,
         "output": arguments.output,
         "configuration": imported.yaml,
         "unknown": unknown,
+        "wrong": wrong,
         "left_out": pairs(&imported.left_out, "key", "why"),
         "secrets": pairs(&imported.secrets, "key", "place"),
     });
-    let exit = if imported.unknown.is_empty() { Exit::Done } else { Exit::Partly };
+    let exit = if imported.unknown.is_empty() && imported.wrong.is_empty() { Exit::Done } else { Exit::Partly };
     let text = match &arguments.output {
         Some(output) => render(&imported, &output.display().to_string()),
         None => imported.yaml,
@@ -60,6 +63,9 @@ fn render(imported: &Imported, output: &str) -> String {
     }
     for (line, key) in &imported.unknown {
         text.push_str(&format!("unknown: {key}, in line {line}: it has no effect in {output}\n"));
+    }
+    for (line, key, why) in &imported.wrong {
+        text.push_str(&format!("not understood: {key}, in line {line}: {why}\n"));
     }
     format!("{text}{output}: written; read it, then: seawall config check --config {output}\n")
 }

@@ -12,12 +12,13 @@ use crate::client::tried::{Refused, is_about_the_statement};
 use crate::preflight::grantors;
 use crate::schema::NEWER;
 use crate::schema::account::Account;
+use crate::schema::copied;
 use crate::schema::diagnose::shown;
 use crate::schema::guard;
 use crate::schema::judged;
 use crate::schema::powers;
 use crate::schema::script::{self, Refusal, Rows, Scanner};
-use crate::schema::written::{self, Judge, Meant, Why};
+use crate::schema::written::{Judge, Meant, Why};
 
 /// Whether a statement only says something of an object that may be another's, or that a library must know.
 pub(crate) fn is_said(statement: &[u8]) -> bool {
@@ -144,7 +145,7 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
                 Meant::Connects(_) => return Err(Refusal::Command(self.scanner.number()).into()),
                 Meant::Refused(why) => return Err(refused(about, why).into()),
             }
-        } else if written::is_copy_of_a_file(statement) {
+        } else if copied::is_copy_of_a_file(statement) {
             return Err(refused(about, Why::File).into());
         }
         // A guard puts them aside itself.
