@@ -352,7 +352,7 @@ impl Judge {
 
 #[cfg(test)]
 mod tests {
-    use super::Meant::{Connects, MakesDatabase, OfDatabase, Refused, Rows, Run};
+    use super::Meant::{Connects, MakesDatabase, OfDatabase, Refused, Run};
     use super::*;
 
     #[test]
