@@ -411,8 +411,8 @@ mod tests {
                 assert!(yaml.contains(part), "{part}\n{yaml}");
             }
         }
-        let hidden = seawall_yml("[cloud]\nbucket=b\nendpoint=https://AK:SEC@RET@minio:9000/x\n", "f").expect("one");
-        assert!(hidden.yaml.contains("endpoint: \"https://minio:9000/x\"") && !format!("{hidden:?}").contains("SEC"));
+        let hidden = seawall_yml("[cloud]\nbucket=b\nendpoint=https://AK:hu@sh@minio:9000/x\n", "f").expect("one");
+        assert!(hidden.yaml.contains("endpoint: \"https://minio:9000/x\"") && !format!("{hidden:?}").contains("AK:"));
         assert_eq!(hidden.secrets.len(), 1);
         let failure = seawall_yml("[a]\nb\n", "f").expect_err("no key");
         assert_eq!((failure.code, failure.object.as_str()), ("dump.settings", "f:2"));
