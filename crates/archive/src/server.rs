@@ -256,6 +256,8 @@ pub struct Filled {
     pub without_statistics: Vec<(String, String)>,
     /// Warnings of the server that a value isn't as it was in the file.
     pub warnings: Vec<String>,
+    /// What a file has and a restore leaves out on purpose, for people.
+    pub notes: Vec<String>,
     /// Rows that the server took.
     pub rows: u64,
 }

@@ -96,6 +96,7 @@ fn document(dump: &Dump, to: &ServerUrl, options: &RestoreOptions, restored: &Fi
             "without_statistics": pairs(&filled.without_statistics, "table", "cause"),
             "warnings": filled.warnings,
             "doubts": filled.doubts,
+            "notes": filled.notes,
         })
     };
     json!({
@@ -138,6 +139,9 @@ fn render(dump: &Dump, to: &ServerUrl, options: &RestoreOptions, restored: &File
         }
         for doubt in &filled.doubts {
             text.push_str(&format!("in doubt: {doubt}\n"));
+        }
+        for note in &filled.notes {
+            text.push_str(&format!("note: {note}\n"));
         }
     }
     if !restored.roles.is_empty() {
