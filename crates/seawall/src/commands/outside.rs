@@ -92,11 +92,11 @@ fn document(dump: &Dump, to: &ServerUrl, options: &RestoreOptions, restored: &Fi
         json!({
             "name": name,
             "rows": filled.rows,
+            "notes": filled.notes,
             "refused": pairs(&filled.refused, "what", "cause"),
             "without_statistics": pairs(&filled.without_statistics, "table", "cause"),
             "warnings": filled.warnings,
             "doubts": filled.doubts,
-            "notes": filled.notes,
         })
     };
     json!({
@@ -128,6 +128,9 @@ fn render(dump: &Dump, to: &ServerUrl, options: &RestoreOptions, restored: &File
                 text.push_str(&format!("{name}: {}\n", table::count(rows, "row")));
             }
         }
+        for note in &filled.notes {
+            text.push_str(&format!("note: {note}\n"));
+        }
         for (what, cause) in &filled.refused {
             text.push_str(&format!("refused by the server: {what}: {cause}\n"));
         }
@@ -139,9 +142,6 @@ fn render(dump: &Dump, to: &ServerUrl, options: &RestoreOptions, restored: &File
         }
         for doubt in &filled.doubts {
             text.push_str(&format!("in doubt: {doubt}\n"));
-        }
-        for note in &filled.notes {
-            text.push_str(&format!("note: {note}\n"));
         }
     }
     if !restored.roles.is_empty() {

@@ -69,11 +69,9 @@ const MOVED: &str = "seawall-moved";
 /// # Errors
 /// The script isn't whole, or has something that no script of a database has.
 pub async fn check_file(pieces: Pieces, progress: &dyn Progress) -> Result<FileContent, Error> {
-    let (mut script, mut found) = (Script::new(pieces), FileContent::default());
-    while script.next(progress).await?.is_some() {
-        found.statements += 1;
-    }
-    Ok(found)
+    let mut script = Script::new(pieces);
+    while script.next(progress).await?.is_some() {}
+    Ok(FileContent { statements: script.statements })
 }
 
 /// Restores a script into the database that `target` names: a new one, or an empty one.

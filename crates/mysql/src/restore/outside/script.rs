@@ -20,6 +20,8 @@ pub(super) struct Script {
     ended: bool,
     /// The database that it says it is of.
     database: Option<String>,
+    /// Statements so far.
+    pub(super) statements: u64,
     /// Whether a server says how large a statement may be.
     has_server: bool,
 }
@@ -47,6 +49,7 @@ impl Script {
             at: 0,
             ended: false,
             database: None,
+            statements: 0,
             has_server: server.is_some(),
         }
     }
@@ -68,6 +71,7 @@ impl Script {
                 let meant = self.judge.judge(&statement);
                 self.scanner.modes = self.judge.modes();
                 self.check(&statement, &meant)?;
+                self.statements += 1;
                 return Ok(Some((statement, meant)));
             }
             let rest = self.piece.get(self.at..).unwrap_or_default();
@@ -76,9 +80,10 @@ impl Script {
                 continue;
             }
             if self.ended {
-                return match self.scanner.is_between() {
-                    true => Ok(None),
-                    false => Err(self.damaged("it ends within a statement")),
+                return match (self.scanner.is_between(), self.statements) {
+                    (true, 0) => Err(self.wrong("dump.cut-off", "no statement is in it")),
+                    (true, _) => Ok(None),
+                    (false, _) => Err(self.damaged("it ends within a statement")),
                 };
             }
             match self.pieces.next().await.transpose().map_err(|failure| Error::File(Box::new(failure)))? {
@@ -152,8 +157,12 @@ impl Script {
     }
 
     pub(super) fn damaged(&self, cause: &str) -> Error {
+        self.wrong("dump.damaged", cause)
+    }
+
+    fn wrong(&self, code: &'static str, cause: &str) -> Error {
         let next = "take another copy of the backup, or another backup";
-        Error::File(Box::new(Failure::new(Kind::Corrupt, "dump.damaged", &self.object, cause, next)))
+        Error::File(Box::new(Failure::new(Kind::Corrupt, code, &self.object, cause, next)))
     }
 
     /// A statement for messages: its line and its first words, without values.

@@ -17,8 +17,8 @@ mod table;
 mod tests;
 
 use cursor::Cursor;
+use reading::{Dialect, Read, Reader, Token};
 pub(crate) use reading::{Modes, Server};
-use reading::{Read, Reader, Token};
 use session::{Set, State};
 
 /// The most bytes of a statement that is read to its end and isn't rows. A table with 8,192 partitions has a megabyte.
@@ -56,6 +56,10 @@ pub(crate) enum Meant {
 
 /// The reason of most refusals.
 pub(crate) const NOT_OF_A_DUMP: &str = "it changes the server, its accounts or another database";
+
+/// The reason where a table takes its values from a sequence. MariaDB writes the database of that sequence into its dumps.
+const OF_A_SEQUENCE: &str =
+    "a column takes its default from a sequence of a database that it names, and would go on to take it there";
 
 /// Judges the statements of one script, one behind another.
 #[derive(Debug, Clone, Default)]
@@ -126,8 +130,7 @@ impl Judge {
             return Err("servers of other versions do something else with it");
         }
         match self.server {
-            // MySQL knew five digits only before 8.0.
-            Some(server) => one(sql, (server, server.mariadb || server.version >= 80_000), &self.state),
+            Some(server) => one(sql, Dialect::of(server), &self.state),
             None => Ok((first, state)),
         }
     }
@@ -136,7 +139,7 @@ impl Judge {
     fn is_object(&self, head: &[u8]) -> bool {
         let newest = [Server { mariadb: false, version: 999_999 }, Server { mariadb: true, version: 999_999 }];
         newest.into_iter().any(|server| {
-            let (tokens, _, _) = tokens(head, (server, true), self.state.modes, MOST_HEAD);
+            let (tokens, _, _) = tokens(head, Dialect::of(server), self.state.modes, MOST_HEAD);
             let mut cursor = Cursor::new(&tokens);
             cursor.word("CREATE") && object(&mut cursor).is_some()
         })
@@ -152,7 +155,7 @@ fn is_of_one_kind(one: &Meant, other: &Meant) -> bool {
 }
 
 /// The first tokens of a statement, whether these are all, and whether a comment up to the end of a line is among them.
-fn tokens<'a>(sql: &'a [u8], server: (Server, bool), modes: Modes, most: usize) -> (Vec<Read<'a>>, bool, bool) {
+fn tokens<'a>(sql: &'a [u8], server: Dialect, modes: Modes, most: usize) -> (Vec<Read<'a>>, bool, bool) {
     let mut reader = Reader::new(sql, server, modes);
     let mut tokens = Vec::new();
     while tokens.len() < most {
@@ -166,7 +169,7 @@ fn tokens<'a>(sql: &'a [u8], server: (Server, bool), modes: Modes, most: usize) 
 }
 
 /// What a statement does on one server, and what is set behind it.
-fn one(sql: &[u8], server: (Server, bool), state: &State) -> Result<(Meant, State), &'static str> {
+fn one(sql: &[u8], server: Dialect, state: &State) -> Result<(Meant, State), &'static str> {
     let head = sql.get(..HEAD.min(sql.len())).unwrap_or_default();
     let (first, _, _) = tokens(head, server, state.modes, MOST_HEAD);
     let mut cursor = Cursor::new(&first);
@@ -188,8 +191,18 @@ fn one(sql: &[u8], server: (Server, bool), state: &State) -> Result<(Meant, Stat
         return Err("it has a comment in it");
     }
     let (mut cursor, mut state) = (Cursor::new(&tokens), state.clone());
-    let meant = statement(&mut cursor, &mut state).filter(|_| cursor.is_done()).ok_or(NOT_OF_A_DUMP)?;
-    Ok((meant, state))
+    match statement(&mut cursor, &mut state).filter(|_| cursor.is_done()) {
+        Some(meant) => Ok((meant, state)),
+        None if is_of_a_sequence(&tokens) => Err(OF_A_SEQUENCE),
+        None => Err(NOT_OF_A_DUMP),
+    }
+}
+
+/// Whether a refused CREATE TABLE names a sequence with its database.
+fn is_of_a_sequence(tokens: &[Read<'_>]) -> bool {
+    let is_word = |read: &Read<'_>, word: &str| matches!(&read.token, Token::Word(found) if found.eq_ignore_ascii_case(word.as_bytes()));
+    let is_it = |read: &Read<'_>| is_word(read, "NEXTVAL") || is_word(read, "LASTVAL");
+    tokens.get(1).is_some_and(|read| is_word(read, "TABLE")) && tokens.iter().any(is_it)
 }
 
 /// What a statement without a body does. All of it must have been taken.

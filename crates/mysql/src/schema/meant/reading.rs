@@ -7,6 +7,9 @@
 const OLDEST_MYSQL: u32 = 50_500;
 const OLDEST_MARIADB: u32 = 100_000;
 
+/// The last of MySQL's versions whose comments no MariaDB runs, in later releases and in earlier ones.
+const GAPS: [u32; 2] = [99_999, 50_999];
+
 /// The most numbers of versions in a statement. The statements of dumps have four at most.
 const MOST_VERSIONS: usize = 8;
 
@@ -16,6 +19,23 @@ pub(crate) struct Server {
     pub(crate) mariadb: bool,
     /// 8.0.36 is 80036, and 10.11.6 is 101106.
     pub(crate) version: u32,
+}
+
+/// How a server reads the number of a version in a comment. It differs from release to release within a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dialect {
+    server: Server,
+    /// Whether a sixth digit is a part of the number. MySQL 8.0.15 takes five, and a later one six.
+    six: bool,
+    /// MariaDB runs no comment for MySQL's versions from 5.7 to this one.
+    gap: u32,
+}
+
+impl Dialect {
+    /// How a server reads it that is like the newest.
+    pub(super) fn of(server: Server) -> Self {
+        Self { server, six: true, gap: GAPS[0] }
+    }
 }
 
 /// What quotes mean.
@@ -54,10 +74,8 @@ pub(super) struct Read<'a> {
 pub(super) struct Reader<'a> {
     sql: &'a [u8],
     at: usize,
-    server: Server,
+    dialect: Dialect,
     modes: Modes,
-    /// Whether this server takes a sixth digit for a part of a version.
-    six: bool,
     /// Whether a comment is open whose text is run.
     inside: bool,
     /// Whether there was a comment up to the end of a line.
@@ -65,8 +83,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(sql: &'a [u8], (server, six): (Server, bool), modes: Modes) -> Self {
-        Self { sql, at: 0, server, modes, six, inside: false, has_lines: false }
+    pub(super) fn new(sql: &'a [u8], dialect: Dialect, modes: Modes) -> Self {
+        Self { sql, at: 0, dialect, modes, inside: false, has_lines: false }
     }
 
     /// Where the next token may begin, if no comment is open.
@@ -127,14 +145,15 @@ impl<'a> Reader<'a> {
         if self.inside {
             return Err("it has a comment within a comment");
         }
+        let Dialect { server, six, gap } = self.dialect;
         let (mark, is_mariadbs) = match rest {
             [b'/', b'*', b'!', ..] => (3, false),
-            [b'/', b'*', b'M', b'!', ..] if self.server.mariadb => (4, true),
+            [b'/', b'*', b'M', b'!', ..] if server.mariadb => (4, true),
             _ => return self.skip(rest),
         };
-        let (version, digits) = version(rest.get(mark..).unwrap_or_default(), self.six);
-        let is_of_mysql = self.server.mariadb && !is_mariadbs && (50_700..=50_999).contains(&version);
-        if version > self.server.version || is_of_mysql {
+        let (version, digits) = version(rest.get(mark..).unwrap_or_default(), six);
+        let is_of_mysql = server.mariadb && !is_mariadbs && (50_700..=gap).contains(&version);
+        if version > server.version || is_of_mysql {
             return self.skip(rest);
         }
         self.inside = true;
@@ -207,11 +226,11 @@ pub(super) fn text(rest: &[u8], plain: bool) -> Option<usize> {
     }
 }
 
-/// The servers that may read a statement differently: one for each number of a version in it, for each family.
+/// The servers that may read a statement differently: those for each number of a version in it, of each family.
 ///
 /// # Errors
 /// It has more numbers than any dump's statement.
-pub(super) fn readers(sql: &[u8]) -> Result<Vec<(Server, bool)>, &'static str> {
+pub(super) fn readers(sql: &[u8]) -> Result<Vec<Dialect>, &'static str> {
     let mut versions: Vec<u32> = Vec::new();
     let mut has_six = false;
     let mut at = 0;
@@ -233,10 +252,12 @@ pub(super) fn readers(sql: &[u8]) -> Result<Vec<(Server, bool)>, &'static str> {
     for (mariadb, oldest) in [(false, OLDEST_MYSQL), (true, OLDEST_MARIADB)] {
         let above = versions.iter().copied().filter(|version| *version > oldest);
         for version in above.chain([oldest]) {
-            servers.push((Server { mariadb, version }, true));
-            // MySQL knew five digits only before 8.0.
-            if has_six && !mariadb && version < 80_000 {
-                servers.push((Server { mariadb, version }, false));
+            let dialect = Dialect::of(Server { mariadb, version });
+            servers.push(dialect);
+            match mariadb {
+                true => servers.push(Dialect { gap: GAPS[1], ..dialect }),
+                false if has_six => servers.push(Dialect { six: false, ..dialect }),
+                false => {}
             }
         }
     }

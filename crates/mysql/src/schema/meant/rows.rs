@@ -1,6 +1,6 @@
 //! Statements that add rows: only values that stand there, nothing that a server computes. Pure.
 
-use super::reading::{Modes, Reader, Server, Token, text};
+use super::reading::{Dialect, Modes, Reader, Server, Token, text};
 
 /// Words that a row may have.
 const VALUES: [&[u8]; 4] = [b"NULL", b"DEFAULT", b"TRUE", b"FALSE"];
@@ -15,7 +15,7 @@ pub(super) fn is_insert(sql: &[u8]) -> bool {
 /// Whether a statement only adds rows of values to a table of the session's own database.
 pub(super) fn adds_values(sql: &[u8], modes: Modes) -> bool {
     // No server runs a comment of this version, and one that it may run ends the reading.
-    let mut reader = Reader::new(sql, (Server { mariadb: false, version: 0 }, true), modes);
+    let mut reader = Reader::new(sql, Dialect::of(Server { mariadb: false, version: 0 }), modes);
     match head(&mut reader) {
         Some(values) if !reader.has_lines => {
             let head = sql.get(..values).unwrap_or_default();
