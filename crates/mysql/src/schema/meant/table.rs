@@ -106,11 +106,12 @@ fn option(cursor: &mut Cursor<'_, '_>) -> bool {
     is_known
 }
 
-/// Takes `= value`: a number, a word or a text, and several texts one behind another.
+/// Takes `= value`: a number, a word or a text.
 fn value(cursor: &mut Cursor<'_, '_>) -> Option<()> {
     let _ = cursor.sign(b'=');
     match &cursor.next()?.token {
-        Token::Word(_) | Token::Text(_) => Some(()),
+        Token::Word(word) => (!is_foreign(word)).then_some(()),
+        Token::Text(_) => Some(()),
         Token::Name(_) | Token::Sign(_) => None,
     }
 }
@@ -142,10 +143,14 @@ pub(super) fn group(cursor: &mut Cursor<'_, '_>) -> Option<()> {
     Some(())
 }
 
+fn is_foreign(word: &[u8]) -> bool {
+    FOREIGN.iter().any(|foreign| word.eq_ignore_ascii_case(foreign))
+}
+
 /// Whether a token neither begins a query nor stands between two names.
 fn harmless(token: &Token<'_>, glued: bool, before: Option<&Read<'_>>, cursor: &Cursor<'_, '_>) -> Option<()> {
     let is_harmless = match token {
-        Token::Word(word) => !FOREIGN.iter().any(|foreign| word.eq_ignore_ascii_case(foreign)),
+        Token::Word(word) => !is_foreign(word),
         Token::Sign(b'.') => is_of_number(before, glued, cursor.clone().next()),
         Token::Sign(b';' | b'@' | b':' | b'?') => false,
         _ => true,
