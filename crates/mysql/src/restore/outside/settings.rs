@@ -7,6 +7,10 @@ use std::collections::BTreeMap;
 
 use crate::restore::objects::GONE;
 
+/// Settings that change what the server tells, or how fast it is, and nothing that it keeps. A server may not know them.
+const HARMLESS: [&str; 5] =
+    ["character_set_results", "note_verbosity", "rocksdb_bulk_load", "sql_notes", "sql_quote_show_create"];
+
 /// The settings that the server has refused, and that weren't set since.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
@@ -16,7 +20,7 @@ pub(super) struct Pending {
 impl Pending {
     /// Notes what a statement set, or why the server refused it.
     pub(super) fn note(&mut self, settings: &[String], refused: Option<&str>) {
-        for setting in settings {
+        for setting in settings.iter().filter(|setting| !HARMLESS.contains(&setting.as_str())) {
             match refused {
                 Some(cause) => drop(self.refused.insert(setting.clone(), cause.to_owned())),
                 None => drop(self.refused.remove(setting)),
@@ -62,6 +66,7 @@ mod tests {
     fn a_refused_setting_waits_until_it_is_set() {
         let settings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let mut pending = Pending::default();
+        pending.note(&settings(&["note_verbosity"]), Some("no"));
         assert_eq!(pending.why(), None);
         pending.note(&settings(&["time_zone", "sql_mode"]), Some("no"));
         pending.note(&settings(&["unique_checks"]), None);
