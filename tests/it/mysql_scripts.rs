@@ -125,7 +125,7 @@ fn mysql_scripts_reach_no_other_database() {
 const KINDS: &str = "CREATE DATABASE kinds CHARACTER SET utf8mb4;\nUSE kinds;\n\
     CREATE TABLE a (id int AUTO_INCREMENT PRIMARY KEY, n varchar(20) DEFAULT 'x''y\\\\', d decimal(10,2) DEFAULT 1.50, \
      g int AS (id + 1) VIRTUAL, s int GENERATED ALWAYS AS (length(n)) STORED, j json, c int CHECK (c > 1.5), inv int INVISIBLE DEFAULT 4, \
-     b bit(3) DEFAULT b'101', e enum('a','b;c'), geo geometry, bl blob, `select` int, UNIQUE KEY k (n), FULLTEXT KEY ft (n)) COMMENT='it''s; /* x */ -- y';\n\
+     b bit(3) DEFAULT b'101', e enum('a','b;c'), geo geometry, bl blob, UNIQUE KEY k (n), FULLTEXT KEY ft (n)) COMMENT='it''s; /* x */ -- y';\n\
     INSERT INTO a (n, c, b, geo, bl) VALUES ('a;''\\\\\"`', 2, b'1', point(1, 2), 0x00ff27), (NULL, NULL, NULL, NULL, NULL);\n\
     CREATE TABLE p (id int, y date, PRIMARY KEY (id, y)) PARTITION BY RANGE (year(y)) SUBPARTITION BY HASH (id) SUBPARTITIONS 2 \
      (PARTITION p0 VALUES LESS THAN (2000), PARTITION p1 VALUES LESS THAN MAXVALUE COMMENT='z');\n\
