@@ -14,6 +14,8 @@ mod session;
 mod table;
 
 #[cfg(test)]
+mod property;
+#[cfg(test)]
 mod tests;
 
 use cursor::Cursor;
