@@ -54,6 +54,7 @@ mod local_disk;
 mod ltx_tool_and_ours;
 mod ltx_tool_by_command;
 mod mysql;
+mod mysql_scripts;
 mod nats;
 mod notify;
 mod over_tls;

@@ -250,6 +250,8 @@ pub struct Filled {
     pub lacks: Vec<Lack>,
     /// What will be tried, because only the server knows whether it allows it.
     pub doubts: Vec<String>,
+    /// What a file has and a restore leaves out on purpose, for people.
+    pub notes: Vec<String>,
     /// What the server refused without harm to everything else, and what it said.
     pub refused: Vec<(String, String)>,
     /// Tables that the planner has no statistics of, and why.

@@ -2,11 +2,13 @@
 //!
 //! `mysqldump` and `mariadb-dump` write scripts for `mysql` and `mariadb`. These clients also run programs (`\!`, `system`) and read
 //! files (`\.`, `source`) that a script names, so none of them reads it. The statements are found here by the clients' rules,
-//! and the server decides on their meaning; a wrong end makes a wrong statement, which the server refuses. Of the clients' own
-//! commands only `DELIMITER` is followed. Any other ends the restore.
+//! and each is judged by what a server reads in it ([`super::meant`]), wherever it ends. Of the clients' own commands only `DELIMITER` is
+//! followed. Any other ends the restore.
 
-/// The most bytes of a statement, and of a line.
-const LARGEST: usize = 1 << 30;
+use super::meant::Modes;
+
+/// The most bytes of a statement, and of a line, where no server says what it takes: what MySQL takes by its defaults.
+pub(crate) const LARGEST: usize = 64 << 20;
 
 /// The most bytes of a delimiter.
 const LONGEST_DELIMITER: usize = 16;
@@ -35,6 +37,8 @@ pub(crate) enum Refusal {
     Command(u64),
     /// It is not a valid script: line and reason.
     Wrong(u64, &'static str),
+    /// The statement in this line is larger than the limit.
+    Large(u64),
 }
 
 /// What contains the next byte.
@@ -54,14 +58,18 @@ pub(crate) struct Scanner {
     at: usize,
     /// Whether the line is complete.
     ended: bool,
+    /// Where the first character of the complete line stands that isn't a blank, once it was looked for.
+    first: Option<usize>,
     /// Lines that were whole.
     number: u64,
     state: State,
     statement: Vec<u8>,
     begun: bool,
     delimiter: Vec<u8>,
-    /// Whether a backslash means itself within quotes, as the server's `sql_mode` says.
-    pub(crate) plain_backslashes: bool,
+    /// What quotes mean, as the server's `sql_mode` says.
+    pub(crate) modes: Modes,
+    /// The most bytes of a statement, and of a line.
+    limit: usize,
 }
 
 impl Default for Scanner {
@@ -70,22 +78,29 @@ impl Default for Scanner {
             line: Vec::new(),
             at: 0,
             ended: false,
+            first: None,
             number: 0,
             state: State::Plain,
             statement: Vec::new(),
             begun: false,
             delimiter: b";".to_vec(),
-            plain_backslashes: false,
+            modes: Modes::default(),
+            limit: LARGEST,
         }
     }
 }
 
 impl Scanner {
+    /// A scanner for statements, and lines, of at most `limit` bytes.
+    pub(crate) fn with_limit(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
     /// Takes bytes up to the end of a line, and returns their number. Every complete statement must have been taken before.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> usize {
         if self.ended {
             self.line.clear();
-            (self.at, self.ended) = (0, false);
+            (self.at, self.ended, self.first) = (0, false, None);
         }
         let size = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
         self.line.extend_from_slice(bytes.get(..size).unwrap_or_default());
@@ -135,8 +150,9 @@ impl Scanner {
                 State::Quotes(quote) => self.quoted(quote),
             }
         }
-        match self.line.len().saturating_add(self.statement.len()) > LARGEST {
-            true => Err(Refusal::Wrong(self.number(), "a statement is larger than 1 GiB")),
+        let unread = self.line.len().saturating_sub(self.at);
+        match unread.saturating_add(self.statement.len()) > self.limit {
+            true => Err(Refusal::Large(self.number())),
             false => Ok(None),
         }
     }
@@ -161,6 +177,11 @@ impl Scanner {
 
     /// Reads the next token. Returns whether the statement is complete.
     fn plain(&mut self) -> Result<bool, Refusal> {
+        let blanks = self.rest().iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        if blanks > 0 {
+            self.take(blanks);
+            return Ok(false);
+        }
         if !self.begun && self.command()? {
             return Ok(false);
         }
@@ -184,7 +205,6 @@ impl Scanner {
                 self.begin(1);
                 self.state = State::Quotes(quote);
             }
-            [byte, ..] if byte.is_ascii_whitespace() => self.take(1),
             [byte, ..] => {
                 // As far as nothing that matters can stand in it.
                 let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
@@ -199,8 +219,9 @@ impl Scanner {
 
     /// Follows a command of the client, which begins a line. Returns whether there was one.
     fn command(&mut self) -> Result<bool, Refusal> {
-        let before = self.line.get(..self.at).unwrap_or_default();
-        if !before.iter().all(u8::is_ascii_whitespace) {
+        let is_first = |line: &[u8]| line.iter().position(|byte| !byte.is_ascii_whitespace());
+        let first = *self.first.get_or_insert_with(|| is_first(&self.line).unwrap_or(self.line.len()));
+        if self.at != first {
             return Ok(false);
         }
         let text = self.rest().trim_ascii();
@@ -223,7 +244,7 @@ impl Scanner {
 
     /// Reads up to the end of a text or name. A doubled quote ends it and begins it again.
     fn quoted(&mut self, quote: u8) {
-        let escapes = quote != b'`' && !self.plain_backslashes;
+        let escapes = quote != b'`' && !self.modes.plain && !(quote == b'"' && self.modes.ansi);
         let rest = self.rest();
         match rest.iter().position(|byte| *byte == quote || escapes && *byte == b'\\') {
             Some(at) if rest.get(at) == Some(&quote) => {
@@ -248,7 +269,8 @@ mod tests {
     use super::*;
 
     fn statements(script: &[u8], size: usize, plain: bool) -> Result<(Vec<String>, bool), Refusal> {
-        let (mut scanner, mut found) = (Scanner { plain_backslashes: plain, ..Scanner::default() }, Vec::new());
+        let modes = Modes { plain, ..Modes::default() };
+        let (mut scanner, mut found) = (Scanner { modes, ..Scanner::default() }, Vec::new());
         let mut all = |scanner: &mut Scanner| {
             while let Some(statement) = scanner.statement()? {
                 found.push(String::from_utf8_lossy(&statement).into_owned());
@@ -328,6 +350,36 @@ mod tests {
         for open in ["SELECT 1", "SELECT 'a", "SELECT 1; /* x", "INSERT INTO t VALUES (1"] {
             assert!(!statements(open.as_bytes(), 3, false).expect(open).1, "{open}");
         }
+    }
+
+    #[test]
+    fn quotes_of_names_have_no_escapes() {
+        let mut scanner = Scanner { modes: Modes { ansi: true, ..Modes::default() }, ..Scanner::default() };
+        assert_eq!(scanner.feed(b"SELECT \"a\\\";\n"), 13);
+        assert_eq!(scanner.statement(), Ok(Some(b"SELECT \"a\\\"".to_vec())));
+    }
+
+    #[test]
+    fn a_statement_is_bounded_before_it_is_whole() {
+        let mut scanner = Scanner::with_limit(1_000);
+        for line in [&b"INSERT INTO t VALUES ('"[..], &[b'a'; 900], b"\n", &[b'b'; 90]] {
+            scanner.feed(line);
+            let found = scanner.statement();
+            assert!(matches!(found, Ok(None)) || line.len() == 90 && found == Err(Refusal::Large(1)), "{found:?}");
+        }
+        assert_eq!(scanner.statement(), Err(Refusal::Large(1)));
+    }
+
+    #[test]
+    fn a_long_line_of_blanks_is_read_at_once() {
+        let mut line = vec![b' '; 2 << 20];
+        line.extend_from_slice(&[b';'; 2 << 20]);
+        line.extend_from_slice(b"source x\n");
+        let mut scanner = Scanner::default();
+        assert_eq!(scanner.feed(&line), line.len());
+        // It doesn't begin the line.
+        assert_eq!(scanner.statement(), Ok(None));
+        assert!(!scanner.is_between());
     }
 
     proptest! {

@@ -106,6 +106,7 @@ fn document(dump: &Dump, to: &ServerUrl, options: &RestoreOptions, restored: &Fi
         json!({
             "name": name,
             "rows": filled.rows,
+            "notes": filled.notes,
             "refused": pairs(&filled.refused, "what", "cause"),
             "without_statistics": pairs(&filled.without_statistics, "table", "cause"),
             "warnings": filled.warnings,
@@ -143,6 +144,9 @@ fn render(dump: &Dump, to: &ServerUrl, options: &RestoreOptions, restored: &File
                 let rows = usize::try_from(filled.rows).unwrap_or(usize::MAX);
                 text.push_str(&format!("{name}: {}\n", table::count(rows, "row")));
             }
+        }
+        for note in &filled.notes {
+            text.push_str(&format!("note: {note}\n"));
         }
         for (what, cause) in &filled.refused {
             text.push_str(&format!("refused by the server: {what}: {cause}\n"));

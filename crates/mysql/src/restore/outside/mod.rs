@@ -2,29 +2,35 @@
 //!
 //! It is run statement by statement over our own connection, in a database of an unfinished name. Tables with their rows are made
 //! there. What isn't tables (views, routines, triggers, events) is put aside with the settings around it, because it can't move into
-//! another database. When all rows are there, all tables move at once into the wanted database (I8), and the rest is made in it. A
-//! restore that was interrupted before that begins anew.
+//! another database. When all rows are there, one statement moves all tables into the wanted database (I8), and the rest is made in it.
+//! From MySQL 8.0 and MariaDB 10.6 on, that statement is all or nothing also where the server crashes in it. A restore that was interrupted
+//! before it begins anew.
+//!
+//! The room: `script` (the next statement, or why the script is refused) and `settings` (those that this server refuses).
+
+mod script;
+mod settings;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use script::{Script, about};
 use seawall_archive::names::unfinished;
 use seawall_archive::preflight::Lack;
 use seawall_archive::server::Filled;
-use seawall_core::{Failure, Kind, Progress};
+use seawall_core::Progress;
 use seawall_dumps::{Pieces, Said};
+use settings::{Pending, without_gone_modes};
 
 use crate::client::quote::{name, qualified};
 use crate::client::tried::is_about_the_statement;
-use crate::client::{Connection, Target};
+use crate::client::{Connection, Flavour, Target};
 use crate::detail::ServerFacts;
 use crate::error::Side;
 use crate::journal::Journal;
 use crate::restore::steps::{prepare, tables_of};
 use crate::restore::{anything, exists};
-use crate::schema::meant::{Meant, meant};
-use crate::schema::script::{Refusal, Scanner};
+use crate::schema::meant::{Meant, Modes, Server};
 use crate::{Error, RestoreOptions, preflight};
 
 /// The most bytes that are put aside.
@@ -44,127 +50,28 @@ pub struct FileContent {
 struct Aside {
     sql: Vec<u8>,
     line: u64,
-    /// What it makes; `None` of a setting.
-    what: Option<String>,
+    what: What,
 }
 
-/// A script that is read statement by statement.
-struct Script {
-    pieces: futures::stream::BoxStream<'static, Result<Vec<u8>, Failure>>,
-    object: String,
-    scanner: Scanner,
-    piece: Vec<u8>,
-    at: usize,
-    ended: bool,
-    /// The database that it says it is of.
-    database: Option<String>,
+/// What such a statement does.
+enum What {
+    /// It makes or drops this.
+    Made(String),
+    /// It sets these.
+    Sets(Vec<String>),
 }
 
-impl Script {
-    fn new(pieces: Pieces) -> Self {
-        let object = pieces.object().to_owned();
-        let (scanner, piece) = (Scanner::default(), Vec::new());
-        Self { pieces: pieces.stream(), object, scanner, piece, at: 0, ended: false, database: None }
-    }
-
-    /// The next statement, with its meaning; `None` at the end of a script that is whole.
-    async fn next(&mut self, progress: &dyn Progress) -> Result<Option<(Vec<u8>, Meant)>, Error> {
-        loop {
-            if let Some(statement) = self.scanner.statement().map_err(|refusal| self.refused(&refusal))? {
-                let meant = meant(&statement);
-                self.judge(&statement, &meant)?;
-                return Ok(Some((statement, meant)));
-            }
-            let rest = self.piece.get(self.at..).unwrap_or_default();
-            if !rest.is_empty() {
-                self.at += self.scanner.feed(rest);
-                continue;
-            }
-            if self.ended {
-                return match self.scanner.is_between() {
-                    true => Ok(None),
-                    false => Err(self.damaged("it ends within a statement")),
-                };
-            }
-            match self.pieces.next().await.transpose().map_err(|failure| Error::File(Box::new(failure)))? {
-                Some(piece) => {
-                    progress.advance(piece.len() as u64);
-                    (self.piece, self.at) = (piece, 0);
-                }
-                None => {
-                    self.scanner.end();
-                    self.ended = true;
-                }
-            }
-        }
-    }
-
-    /// Refuses a statement that no script of a database has, and a second database.
-    fn judge(&mut self, statement: &[u8], meant: &Meant) -> Result<(), Error> {
-        match meant {
-            Meant::Unknown => Err(Error::Refused {
-                code: "mysql.statement",
-                object: self.about(statement),
-                cause: "it is no statement that a script of one database has: it changes the server, its accounts or another database"
-                    .to_owned(),
-                next: "if you trust the script, remove the statement from it, or give the script to the server's own client; else don't use it"
-                    .to_owned(),
-            }),
-            Meant::Database(named) => {
-                let first = self.database.get_or_insert_with(|| named.clone()).clone();
-                if first == *named {
-                    return Ok(());
-                }
-                Err(Error::Refused {
-                    code: "mysql.statement",
-                    object: self.about(statement),
-                    cause: format!("the script is of several databases: {first} and {named}"),
-                    next: "make a script for each database, or give this one to the server's own client".to_owned(),
-                })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn refused(&self, refusal: &Refusal) -> Error {
-        match refusal {
-            Refusal::Wrong(line, cause) => self.damaged(&format!("line {line}: {cause}")),
-            Refusal::Command(line) => Error::Refused {
-                code: "mysql.client-command",
-                object: self.object.clone(),
-                cause: format!("line {line} is a command for the server's client, which no backup program writes"),
-                next: "don't give it to that client; look at that line".to_owned(),
-            },
-        }
-    }
-
-    fn damaged(&self, cause: &str) -> Error {
-        let next = "take another copy of the backup, or another backup";
-        Error::File(Box::new(Failure::new(Kind::Corrupt, "dump.damaged", &self.object, cause, next)))
-    }
-
-    /// A statement for messages: its line and its first words, without values.
-    fn about(&self, statement: &[u8]) -> String {
-        about(&self.object, self.scanner.number(), statement)
-    }
-}
-
-fn about(object: &str, line: u64, statement: &[u8]) -> String {
-    let end = statement.iter().position(|byte| matches!(byte, b'\'' | b'"' | b'(' | b'\n')).unwrap_or(statement.len());
-    let shown = String::from_utf8_lossy(statement.get(..end.min(80)).unwrap_or_default()).trim().to_owned();
-    format!("line {line} of {object}: {shown}")
-}
+/// The table that says that all others have moved out of the unfinished database: it is made before, and goes with the database.
+const MOVED: &str = "seawall-moved";
 
 /// Reads a script to its end without a server.
 ///
 /// # Errors
 /// The script isn't whole, or has something that no script of a database has.
 pub async fn check_file(pieces: Pieces, progress: &dyn Progress) -> Result<FileContent, Error> {
-    let (mut script, mut found) = (Script::new(pieces), FileContent::default());
-    while script.next(progress).await?.is_some() {
-        found.statements += 1;
-    }
-    Ok(found)
+    let mut script = Script::new(pieces);
+    while script.next(progress).await?.is_some() {}
+    Ok(FileContent { statements: script.statements })
 }
 
 /// Restores a script into the database that `target` names: a new one, or an empty one.
@@ -206,7 +113,7 @@ async fn restore(
     connection.execute(&drop_made).await?;
     connection.execute(&format!("CREATE DATABASE {}", name(&made))).await?;
     progress.begin("load", Some(pieces.size()));
-    let mut script = Script::new(pieces);
+    let mut script = Script::of(pieces, server_of(&connection), connection.max_packet);
     let aside = match fill(&mut script, &server, &facts, &made, progress, &mut filled).await {
         Ok(aside) => aside,
         Err(error) => {
@@ -256,8 +163,11 @@ async fn lowered(connection: &mut Connection, database: &str) -> Result<String, 
 /// What is in the way of a restore into the wanted database.
 async fn way(connection: &mut Connection, made: &str, wanted: &str) -> Result<Vec<Lack>, Error> {
     let Some(found) = anything(connection, wanted).await? else { return Ok(Vec::new()) };
-    let is_begun = exists(connection, made).await? && tables_of(connection, made).await?.is_empty();
-    Ok(vec![match is_begun {
+    let is_moved = exists(connection, made).await? && {
+        let left = tables_of(connection, made).await?;
+        left.len() == 1 && left.contains(MOVED)
+    };
+    Ok(vec![match is_moved {
         true => Lack::new(
             format!(
                 "a restore of the same file has moved its tables into {wanted}, and was interrupted before all else was made"
@@ -269,6 +179,11 @@ async fn way(connection: &mut Connection, made: &str, wanted: &str) -> Result<Ve
             "name another database, or DROP DATABASE this one",
         ),
     }])
+}
+
+/// The server that runs a script, as far as it decides what is read in it.
+fn server_of(connection: &Connection) -> Server {
+    Server { mariadb: connection.flavour == Flavour::MariaDb, version: connection.version }
 }
 
 /// The server that a script is of, as far as it decides what statements mean.
@@ -294,67 +209,122 @@ async fn fill(
     prepare(&mut session, facts).await?;
     session.execute(&format!("USE {}", name(made))).await?;
     let (mut aside, mut size, mut left_out) = (Vec::new(), 0_usize, BTreeSet::new());
-    while let Some((statement, meant)) = script.next(progress).await? {
-        let line = script.scanner.number();
-        let (is_run, what) = match &meant {
-            Meant::Session => (true, Some(None)),
-            Meant::Table | Meant::Rows => (true, None),
-            Meant::Object(what) => (false, Some(Some(what.clone()))),
-            Meant::Alter(..) => (false, Some(Some("settings of the database".to_owned()))),
+    let (mut pending, server) = (Pending::default(), server_of(&session));
+    while let Some((mut sql, meant)) = script.next(progress).await? {
+        let line = script.line();
+        let what = match meant {
+            Meant::Session(settings) => {
+                if is_without_gone_modes(server) && settings.iter().any(|setting| setting == "sql_mode") {
+                    sql = without_gone_modes(&sql);
+                }
+                set(&mut session, script, &sql, &settings, &mut pending).await?;
+                What::Sets(settings)
+            }
+            Meant::Table | Meant::Rows => {
+                let about = |error: Error| error.about(script.about(&sql));
+                if let Some(cause) = pending.why() {
+                    return Err(cannot(script.about(&sql), cause));
+                }
+                let done = session.execute_bytes(&sql).await.map_err(about)?;
+                if meant == Meant::Rows {
+                    filled.rows = filled.rows.saturating_add(done.affected);
+                    if done.warnings > 0 {
+                        warned(&mut session, line, filled).await?;
+                    }
+                }
+                continue;
+            }
+            Meant::Object(what) => What::Made(what),
+            Meant::Alter(_, without_name) => {
+                // It names the source's database.
+                sql = without_name.into_bytes();
+                What::Made("settings of the database".to_owned())
+            }
             Meant::Server(what) => {
-                left_out.insert(*what);
+                left_out.insert(what);
                 continue;
             }
             Meant::Database(_) | Meant::Skipped => continue,
-            Meant::Unknown => return Err(Error::Internal("a refused statement was read".to_owned())),
+            Meant::Unknown(_) => return Err(Error::Internal("a refused statement was read".to_owned())),
         };
-        if is_run {
-            let done =
-                session.execute_bytes(&statement).await.map_err(|error| error.about(script.about(&statement)))?;
-            script.scanner.plain_backslashes = done.has_plain_backslashes();
-            if meant == Meant::Rows {
-                filled.rows = filled.rows.saturating_add(done.affected);
-                if done.warnings > 0 {
-                    warned(&mut session, line, filled).await?;
-                }
-            }
+        size = size.saturating_add(sql.len() + 64);
+        if size > MOST_ASIDE {
+            return Err(script.damaged("its views, routines, triggers and events have more than 64 MiB"));
         }
-        if let Some(what) = what {
-            let sql = match meant {
-                // It names the source's database.
-                Meant::Alter(_, rest) => [&b"ALTER DATABASE "[..], statement.get(rest..).unwrap_or_default()].concat(),
-                _ => statement,
-            };
-            size = size.saturating_add(sql.len() + 64);
-            if size > MOST_ASIDE {
-                return Err(script.damaged("its views, routines, triggers and events have more than 64 MiB"));
-            }
-            aside.push(Aside { sql, line, what });
-        }
+        aside.push(Aside { sql, line, what });
     }
     // A script that begins transactions of its own should end them.
     session.execute("COMMIT").await?;
     session.close().await;
-    filled.refused.extend(left_out.into_iter().map(|what| {
-        (
-            what.to_owned(),
-            "they are the source's, and are left out: a restored database has a history of its own".to_owned(),
-        )
+    filled.notes.extend(left_out.into_iter().map(|what| {
+        format!("left out: {what}; they are the source's, and a restored database has a history of its own")
     }));
     Ok(aside)
+}
+
+/// Whether a server refuses modes of older ones.
+fn is_without_gone_modes(server: Server) -> bool {
+    !server.mariadb && server.version >= 80_000
+}
+
+fn cannot(object: String, cause: String) -> Error {
+    let next =
+        "restore into a server of the source's version, or change the setting in the script if you know what it does";
+    Error::Refused { code: "mysql.refused", object, cause, next: next.to_owned() }
+}
+
+/// Runs a setting of the script's. One that the server refuses waits until something needs it.
+async fn set(
+    session: &mut Connection,
+    script: &Script,
+    sql: &[u8],
+    settings: &[String],
+    pending: &mut Pending,
+) -> Result<(), Error> {
+    // The server still reads quotes as before the setting that it refused, and the judge as the script says.
+    if pending.has("sql_mode") && sql.iter().any(|byte| matches!(byte, b'\\' | b'"')) {
+        return Err(cannot(script.about(sql), pending.why().unwrap_or_default()));
+    }
+    let is_alike = match session.execute_bytes(sql).await {
+        Ok(done) => {
+            pending.note(settings, None);
+            pending.has("sql_mode") || done.has_plain_backslashes() == script.modes().plain
+        }
+        Err(error) if is_about_the_statement(&error) && !settings.is_empty() => {
+            pending.note(settings, Some(&error.cause()));
+            true
+        }
+        Err(error) => return Err(error.about(script.about(sql))),
+    };
+    let is_asked = settings.iter().any(|setting| setting == "sql_mode") && !pending.has("sql_mode");
+    if !is_alike || is_asked && modes_of(session, script.modes()).await? != script.modes() {
+        let cause =
+            "the server's sql_mode isn't the one that the script sets, so that quotes would mean something else";
+        return Err(cannot(script.about(sql), cause.to_owned()));
+    }
+    Ok(())
+}
+
+/// What quotes mean to the server. The character set isn't asked for.
+async fn modes_of(session: &mut Connection, known: Modes) -> Result<Modes, Error> {
+    let row = session.one("SELECT @@SESSION.sql_mode").await?;
+    let has = |mode: &str| row.text(0).split(',').any(|one| one == mode);
+    Ok(Modes { ansi: has("ANSI_QUOTES"), plain: has("NO_BACKSLASH_ESCAPES"), ..known })
 }
 
 /// Keeps what the server said of rows that it took.
 async fn warned(session: &mut Connection, line: u64, filled: &mut Filled) -> Result<(), Error> {
     for row in session.warnings().await? {
-        if row.text(0) != "Note" && filled.warnings.len() < MOST_WARNINGS {
+        // MariaDB's dumps have values of generated columns too. The server computes them again.
+        let is_generated = session.flavour == Flavour::MariaDb && row.text(1) == "1906";
+        if row.text(0) != "Note" && !is_generated && filled.warnings.len() < MOST_WARNINGS {
             filled.warnings.push(format!("line {line}: {} [{}]", row.lossy(2), row.text(1)));
         }
     }
     Ok(())
 }
 
-/// Moves all tables into the wanted database at once.
+/// Moves all tables into the wanted database by one statement.
 async fn move_tables(connection: &mut Connection, made: &str, wanted: &str) -> Result<(), Error> {
     let about = |error: Error| error.about(format!("database {wanted}"));
     connection.execute(&format!("CREATE DATABASE IF NOT EXISTS {}", name(wanted))).await.map_err(about)?;
@@ -364,6 +334,8 @@ async fn move_tables(connection: &mut Connection, made: &str, wanted: &str) -> R
     if moves.is_empty() {
         return Ok(());
     }
+    // Alone in its database, it says that the tables of the wanted one are those of this restore.
+    connection.execute(&format!("CREATE TABLE {} (a INT)", qualified(made, MOVED))).await.map_err(about)?;
     // With the checks on, foreign keys follow the tables that they refer to.
     connection.execute("SET SESSION foreign_key_checks = 1").await?;
     connection.execute(&format!("RENAME TABLE {}", moves.join(", "))).await.map(drop).map_err(about)
@@ -381,13 +353,25 @@ async fn make_aside(
     let mut session = Connection::open(server).await?;
     prepare(&mut session, facts).await?;
     session.execute(&format!("USE {}", name(wanted))).await?;
+    let mut pending = Pending::default();
     for Aside { sql, line, what } in aside {
-        match session.execute_bytes(sql).await {
-            Ok(_) => {}
-            Err(error) if is_about_the_statement(&error) && what.is_some() => {
-                filled.refused.push((what.clone().unwrap_or_default(), error.cause()));
+        if let (What::Made(what), Some(cause)) = (what, pending.why()) {
+            filled.refused.push((what.clone(), cause));
+            continue;
+        }
+        let refused = match session.execute_bytes(sql).await {
+            Ok(_) => None,
+            Err(error) if is_about_the_statement(&error) => Some(error.cause()),
+            Err(error) => {
+                let what =
+                    format!("{} (the tables are in {wanted}; some of all else isn't)", about(object, *line, sql));
+                return Err(error.about(what));
             }
-            Err(error) => return Err(error.about(about(object, *line, sql))),
+        };
+        match (what, refused) {
+            (What::Sets(settings), refused) => pending.note(settings, refused.as_deref()),
+            (What::Made(what), Some(cause)) => filled.refused.push((what.clone(), cause)),
+            (What::Made(_), None) => {}
         }
     }
     session.close().await;
@@ -402,6 +386,7 @@ pub async fn in_the_way(target: &Target, databases: &[&str]) -> Result<Vec<Lack>
     let mut connection = Connection::open(&target.with_database("")).await?;
     let mut lacks = Vec::new();
     for wanted in databases {
+        let wanted = &lowered(&mut connection, wanted).await?;
         if let Some(found) = anything(&mut connection, wanted).await? {
             let cause = format!("{wanted}.{found} is in the database, which should be empty");
             lacks.push(Lack::new(cause, format!("restore one with --database, or DROP DATABASE {};", name(wanted))));
@@ -430,6 +415,5 @@ mod tests {
             let facts = facts(Some(&said));
             assert_eq!((facts.family.as_str(), facts.version), (family, number), "{version:?}");
         }
-        assert_eq!(about("f", 3, b"INSERT INTO `t` VALUES ('secret')"), "line 3 of f: INSERT INTO `t` VALUES");
     }
 }
