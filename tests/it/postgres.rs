@@ -113,6 +113,46 @@ fn postgres_there_and_back_by_the_command_line() {
 }
 
 #[test]
+fn postgres_profiles_choose_connections_memory_and_compression() {
+    let (stand, server) = (Stand::folder(1), shop(5_000));
+    let (source, vault) = (server.url("shop"), stand.place.url());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let backup = |more: &[&str]| stand.seawall(&[&["backup", &source, &vault, "--json"], more].concat()).ok().json();
+
+    let turbo = backup(&["--profile", "turbo"]);
+    assert_eq!((&turbo["limits"]["profile"], turbo["codec"].as_str()), (&Value::from("turbo"), Some("lz4")), "{turbo}");
+    let jobs = turbo["limits"]["jobs"].as_u64().expect("a number");
+    assert!(jobs >= 1 && jobs <= (2 * cores).min(16) as u64, "{turbo}");
+    let said = backup(&["--profile", "turbo", "--jobs", "1", "--memory", "48MiB", "--compression", "zstd:3"]);
+    assert_eq!(
+        (&said["limits"]["jobs"], &said["limits"]["memory"]),
+        (&Value::from(1), &Value::from(48 << 20)),
+        "{said}"
+    );
+    assert_eq!(said["codec"]["zstd"]["level"], 3, "{said}");
+    let without = backup(&[]);
+    assert_eq!((&without["limits"]["profile"], &without["limits"]["jobs"]), (&Value::Null, &Value::from(cores)));
+
+    let target = server.url("copy");
+    let back = stand.seawall(&["restore", &vault, "--to", &target, "--profile", "conservative"]).ok();
+    assert!(back.stdout.contains("profile conservative: 1 connection, "), "{back}");
+    assert_eq!(server.sql("copy", CONTENT), server.sql("shop", CONTENT));
+    let proved = stand.seawall(&["verify", &vault, "--restore", "--profile", "balanced", "--json"]).ok().json();
+    assert_eq!(proved["limits"]["profile"], "balanced", "{proved}");
+
+    let config = format!(
+        "vault: {vault}\ndatabases:\n  - name: shop\n    url: {source}\n    schedule: 0 3 1 1 *\n    backup: {{ profile: max-performance, jobs: 3 }}\n"
+    );
+    std::fs::write(stand.path("seawall.yml"), config).expect("written");
+    let file = stand.path("seawall.yml").display().to_string();
+    let named = stand.seawall(&["backup", "shop", "--config", &file, "--json"]).ok().json();
+    let limits = &named["limits"];
+    assert_eq!((&limits["profile"], &limits["jobs"]), (&Value::from("max-performance"), &Value::from(3)), "{named}");
+    let refused = stand.seawall(&["backup", &source, &vault, "--profile", "fast"]).exits(2);
+    assert!(refused.stderr.contains("give conservative, balanced"), "{refused}");
+}
+
+#[test]
 fn postgres_in_binary_by_the_command_line() {
     let (stand, server) = (Stand::folder(6), shop(5_000));
     server.sql("shop", "CREATE TYPE pair AS (a int, b text); CREATE TABLE pairs (id int, p pair); INSERT INTO pairs VALUES (1, (2, 'x'))");

@@ -30,7 +30,8 @@ fn beside_the_test(name: &str) -> PathBuf {
 /// # Panics
 /// When it isn't there.
 pub fn extension() -> PathBuf {
-    let places = ["libseawall_vfs.so", "deps/libseawall_vfs.so"].map(beside_the_test);
+    // A build of tests alone writes only the first; the second may be of an earlier build.
+    let places = ["deps/libseawall_vfs.so", "libseawall_vfs.so"].map(beside_the_test);
     let found = places.into_iter().find(|path| path.is_file());
     found.expect("the extension is missing: run ./test.sh, which builds the whole workspace")
 }

@@ -50,6 +50,7 @@ pub use seawall_engines::proofs::{
 pub use seawall_engines::recover::HandedOver;
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected, unusable};
+pub use seawall_engines::this_machine;
 pub use seawall_engines::wal;
 pub use seawall_engines::{
     Choice, Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Operation, Part, Protected, alarms,

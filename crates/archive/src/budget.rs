@@ -50,6 +50,16 @@ impl Budget {
         Ok(Self { frame, chunk: frame * FRAMES_IN_A_PACK, jobs })
     }
 
+    /// Bytes of memory with which each of `jobs` lanes has frames of `frame` bytes.
+    pub(crate) fn memory(jobs: usize, frame: usize) -> u64 {
+        OVERHEAD + (jobs.max(1) * (2 * RAW_BUFFERS + PACKS * FRAMES_IN_A_PACK)) as u64 * frame as u64
+    }
+
+    /// Bytes of memory with which each of `jobs` lanes has the largest frames: more is of no use.
+    pub(crate) fn full(jobs: usize) -> u64 {
+        Self::memory(jobs, LARGEST)
+    }
+
     /// A budget from half of the buffer memory, and the bytes of the other half, which the caller uses for other work.
     ///
     /// # Errors

@@ -5,10 +5,10 @@
 //! `docs/formats.md` specifies the bytes.
 //!
 //! The rooms: `budget` (how large is a buffer?), `buffer`, `codec` (with `gzip` and `lz4`), `writer` (the pipeline),
-//! `stages` (where the time went), `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets
+//! `stages` (where the time went), `turns` (how many connections are of use?), `profile` (how much of the machine?), `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets
 //! exist, and the next link), `layout` (names), `sample` (which share of the rows?), `timeline`, `reader`, `tuples`
 //! (where does a row end?), `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain`
-//! and `pins`, `schedule` (when is the next backup due?), `sets` (a vault alone as an engine), `engine` and `server` (what engines of
+//! and `pins`, `schedule` (when is the next backup due?), `gaps` (which were due and weren't made?), `sets` (a vault alone as an engine), `engine` and `server` (what engines of
 //! servers do), `scheduled` (a source with its schedule as an engine), `split` (in which pieces is a table read?), `load`
 //! (rows back into tables, resumably), `compare` (is what was restored what the set says?), `log` (a server's log between its
 //! bases), `preflight` (what does a
@@ -34,6 +34,7 @@ mod engine;
 mod error;
 mod export;
 mod find;
+mod gaps;
 mod gzip;
 mod layout;
 pub mod load;
@@ -45,6 +46,7 @@ mod manifest;
 pub mod names;
 mod pins;
 pub mod preflight;
+mod profile;
 mod prove;
 mod reader;
 mod retention;
@@ -57,6 +59,7 @@ pub mod split;
 mod stages;
 mod timeline;
 mod tuples;
+mod turns;
 mod unlinked;
 mod world;
 mod writer;
@@ -68,12 +71,14 @@ pub use codec::{Codec, Decoder, Encoder};
 pub use digest::Digest;
 pub use engine::{Destination, ProveOptions, Prover, ServerEngine, Source};
 pub use error::Error;
+pub use gaps::{Gap, missed};
 pub use layout::{InSets, SetId, in_sets, is_link, is_of_sets};
 pub use maintain::{MaintenancePass, deleted_from, maintain};
 pub use manifest::{
     Artefact, Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals, read_document, write_document,
 };
 pub use pins::{pin, pins};
+pub use profile::{Machine, Profile};
 pub use prove::{Opens, verify};
 pub use reader::SetReader;
 pub use retention::{Candidate, RetentionPolicy, removals};
@@ -84,6 +89,7 @@ pub use sets::Sets;
 pub use stages::{Share, Stage, Stages};
 pub use timeline::{point, timeline};
 pub use tuples::{Step, Tuples};
+pub use turns::Turn;
 pub use unlinked::{Unlinked, unlinked};
 pub use world::World;
 pub use writer::{Facts, Lane, Mark, SetWriter};

@@ -10,7 +10,7 @@ use seawall_core::{Failure, Finding, Progress, When};
 use seawall_vault::Vault;
 
 use crate::preflight::Lack;
-use crate::{Manifest, Stages};
+use crate::{Machine, Manifest, Profile, Stages};
 
 /// How much of the machine a run may use, and with which programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct Limits {
     pub jobs: usize,
     /// Bytes of memory.
     pub memory: u64,
+    /// The profile that they were chosen by, if there was one.
+    pub profile: Option<Profile>,
     /// The folder of the vendor's programs, such as `pg_dump`; the engine looks for them if there is none.
     pub bindir: Option<PathBuf>,
     /// How long the proof of a database may take on a server that is started for it; if there is none, the database's
@@ -28,7 +30,15 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { jobs: 2, memory: 128 << 20, bindir: None, proof: None }
+        Self { jobs: 2, memory: 128 << 20, profile: None, bindir: None, proof: None }
+    }
+}
+
+impl Limits {
+    /// Takes connections and memory of a profile on a machine.
+    pub fn choose(&mut self, profile: Profile, machine: Machine) {
+        (self.jobs, self.memory) = profile.on(machine);
+        self.profile = Some(profile);
     }
 }
 

@@ -37,7 +37,8 @@ impl Meter {
             waited_ms: self.waited[stage as usize].load(Ordering::Relaxed) / 1_000_000,
             busy_ms: self.busy[stage as usize].load(Ordering::Relaxed) / 1_000_000,
         };
-        Stages { server: share(Stage::Server), codec: share(Stage::Codec), vault: share(Stage::Vault) }
+        let [server, codec, vault] = [Stage::Server, Stage::Codec, Stage::Vault].map(share);
+        Stages { server, codec, vault, connections: 0 }
     }
 }
 
@@ -63,9 +64,25 @@ pub struct Stages {
     pub codec: Share,
     /// The vault.
     pub vault: Share,
+    /// How many connections were of use at the end: while compression holds a run up, some pause.
+    pub connections: usize,
 }
 
 impl Stages {
+    /// What came since `before`, in the same run.
+    pub(crate) fn since(self, before: Self) -> Self {
+        let share = |now: Share, before: Share| Share {
+            waited_ms: now.waited_ms.saturating_sub(before.waited_ms),
+            busy_ms: now.busy_ms.saturating_sub(before.busy_ms),
+        };
+        Self {
+            server: share(self.server, before.server),
+            codec: share(self.codec, before.codec),
+            vault: share(self.vault, before.vault),
+            connections: self.connections,
+        }
+    }
+
     /// The stage that the lanes waited for most, and its share of all waiting in percent; `None` when nothing waited.
     pub fn bottleneck(&self) -> Option<(&'static str, u64)> {
         let stages = [("server", self.server), ("compression", self.codec), ("vault", self.vault)];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seawall_archive::server::{BackUp, Dumped, EngineNames, Limits, Readiness};
-use seawall_archive::{Codec, RetentionPolicy, Schedule, Scheduled, ServerEngine as _, World};
+use seawall_archive::{Codec, Machine, Profile, RetentionPolicy, Schedule, Scheduled, ServerEngine as _, World};
 use seawall_core::{Both, Failure, Journal, Progress, SystemClock, TaskKind};
 use seawall_sqlite::Upkeep;
 use seawall_vault::{Environment, Vault};
@@ -155,8 +155,24 @@ pub(crate) fn schedule(key: &str, text: &str, name: &str) -> Result<Schedule, Pr
     })
 }
 
+/// This machine as it is now, for the profile of a command.
+pub fn this_machine() -> Machine {
+    Machine { cores: cores(), memory: seawall_host::free_memory() }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Reads how much of the machine may be used.
 pub(crate) fn limits(backup: &mut Fields, limits: &mut Limits) -> Result<(), Location> {
+    let profile = |text: &str| text.parse::<Profile>().ok();
+    if let Some(at) =
+        backup.parsed("profile", "conservative, balanced, performance, max-performance or turbo", profile)?
+    {
+        // Not by what is free now: then a reload would find other settings each time.
+        limits.choose(at.value, Machine { cores: cores(), memory: seawall_host::machine_memory() });
+    }
     if let Some(at) = backup.parsed("jobs", "a whole number from 1 to 64", |text| {
         text.parse().ok().filter(|jobs| (1..=64).contains(jobs))
     })? {
@@ -174,6 +190,7 @@ fn common(backup: Option<&mut Fields>, whole: bool) -> Result<Common, Location> 
         Common { limits: Limits { jobs: 1, ..Limits::default() }, codec: Codec::default(), excluded: Vec::new() };
     let Some(backup) = backup else { return Ok(common) };
     limits(backup, &mut common.limits)?;
+    common.codec = common.limits.profile.map_or_else(Codec::default, Profile::codec);
     let codec = |text: &str| text.parse::<Codec>().ok();
     if let Some(at) =
         backup.parsed("compression", "zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none", codec)?

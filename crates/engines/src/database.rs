@@ -222,11 +222,11 @@ impl DatabaseConfig {
         if let EngineConfig::Sqlite(sqlite) = &self.engine { Some(sqlite) } else { None }
     }
 
-    /// The connections of one backup, if the database is on a server.
-    pub fn server_jobs(&self) -> Option<usize> {
+    /// How much of the machine one backup may use, if the database is on a server.
+    pub fn server_limits(&self) -> Option<&seawall_archive::server::Limits> {
         match &self.engine {
-            EngineConfig::Server(server) => Some(server.source.limits().jobs),
-            EngineConfig::Cluster(cluster) => Some(cluster.limits.jobs),
+            EngineConfig::Server(server) => Some(server.source.limits()),
+            EngineConfig::Cluster(cluster) => Some(&cluster.limits),
             EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
         }
     }

@@ -36,7 +36,7 @@ pub mod trouble;
 pub mod upkeep;
 mod when;
 
-pub use backups::{ServerConfig, ServerSource};
+pub use backups::{ServerConfig, ServerSource, this_machine};
 pub use copy::{Copied, CopiedDatabase, CopyRequest, Count, Part, Protected};
 pub use database::{DatabaseConfig, EngineConfig, Said, SourceName, Subject, Threads};
 pub use encryption::{Encryption, state_folder};

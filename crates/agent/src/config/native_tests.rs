@@ -313,6 +313,7 @@ fn a_database_of_a_server() {
         (daily("    levels: [{ interval: 1h }]\n"), "config.contradiction"),
         (daily("    l0-retention: 1h\n"), "config.contradiction"),
         (daily("    backup: { jobs: 0 }\n"), "config.value"),
+        (daily("    backup: { profile: fast }\n"), "config.value"),
         (daily("    backup: { role-passwords: true }\n"), "config.contradiction"),
         (daily("    backup: { copy: csv }\n"), "config.value"),
         (daily("    backup: { format: custom, copy: binary }\n"), "config.contradiction"),

@@ -160,7 +160,7 @@ fn turns(members: &[Seen], board: &Board, now: Moment) -> Turns {
 /// Threads for the blocking work of a database's proof: those that restore, those that read a vault in a folder and keep the scratch
 /// folder, and what a server's connections need, as for its backup.
 pub(crate) fn threads(config: &DatabaseConfig) -> usize {
-    JOBS + 4 + 4 * config.server_jobs().unwrap_or(0)
+    JOBS + 4 + 4 * config.server_limits().map_or(0, |limits| limits.jobs)
 }
 
 /// Reads the records of some databases.

@@ -28,6 +28,7 @@ use crate::codec::Encoder;
 use crate::layout;
 use crate::manifest::write_document;
 use crate::stages::Meter;
+use crate::turns::{Turn, Turns};
 use crate::{
     Budget, Chunk, Codec, Content, Digest, Error, Frame, Index, Item, Manifest, Sample, Sealed, SetId, Stage, Stages,
 };
@@ -54,6 +55,7 @@ struct Shared {
     budget: Budget,
     progress: Arc<dyn Progress>,
     meter: Meter,
+    turns: Turns,
     /// Limits how many frames are compressed at once: as many as there are jobs.
     compressing: Arc<Semaphore>,
     encoders: Mutex<Vec<Encoder>>,
@@ -119,6 +121,7 @@ impl SetWriter {
             budget,
             progress,
             meter: Meter::default(),
+            turns: Turns::new(budget.jobs),
             compressing: Arc::new(Semaphore::new(budget.jobs)),
             encoders: Mutex::default(),
             next_chunk: AtomicU32::new(0),
@@ -167,6 +170,12 @@ impl SetWriter {
         Lane::new(Arc::clone(&self.shared))
     }
 
+    /// Waits until a connection is of use, and lets it do one piece of its work: [`Turn`] is dropped behind that. A connection that
+    /// has its turn may not wait for another connection's work.
+    pub async fn turn(&self) -> Turn<'_> {
+        self.shared.turns.turn(&self.shared.meter).await
+    }
+
     /// Writes `content` as JSON into a file of its own in the set. On return the vault has it.
     pub async fn document(
         &self,
@@ -191,7 +200,7 @@ impl SetWriter {
 
     /// Where the time went so far.
     pub fn stages(&self) -> Stages {
-        self.shared.meter.report()
+        Stages { connections: self.shared.turns.allowed(), ..self.shared.meter.report() }
     }
 
     /// Writes the index and makes the manifest. [`crate::Catalog::add`] turns the manifest into a link, and the set

@@ -8,6 +8,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::memory::kibibytes;
+
 /// Bytes beside the database: the server's log, what sorts put aside, the server itself.
 const BESIDE: u64 = 512 << 20;
 
@@ -79,14 +81,6 @@ impl Bounds {
     }
 }
 
-/// Bytes of memory of this machine, or of the container in which we are; `None` where the system doesn't tell.
-pub fn machine() -> Option<u64> {
-    let of_the_container = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    let of_the_container = of_the_container.and_then(|limit| limit.trim().parse().ok());
-    let total = kibibytes(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")?;
-    Some(total.min(of_the_container.unwrap_or(u64::MAX)))
-}
-
 /// Bytes of memory of a process and of all that come of it, but for what they share with others. 0 where the system doesn't tell.
 pub(super) fn memory_of(process: u32) -> u64 {
     let (mut processes, mut bytes) = (vec![process], 0_u64);
@@ -97,12 +91,6 @@ pub(super) fn memory_of(process: u32) -> u64 {
         processes.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
     }
     bytes
-}
-
-/// The bytes that a line of such a file says.
-fn kibibytes(text: &str, name: &str) -> Option<u64> {
-    let size = text.lines().find_map(|line| line.strip_prefix(name))?;
-    size.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Bytes that a folder takes on its disk. What goes away meanwhile is no error.
@@ -176,7 +164,7 @@ mod tests {
         drop(shell.stdin.take());
         shell.wait().expect("it ends");
         assert!(taken > 50_000_000, "{taken}");
-        assert!(machine().expect("Linux tells") > taken);
+        assert!(crate::machine_memory().expect("Linux tells") > taken);
         assert_eq!(memory_of(u32::MAX), 0);
     }
 

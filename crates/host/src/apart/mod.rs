@@ -19,10 +19,10 @@ use std::time::Duration;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
-pub use bounds::{Bounds, Took, machine as machine_memory};
+pub use bounds::{Bounds, Took};
 
-use crate::free_space;
 use crate::private::PrivateFolder;
+use crate::{free_space, machine_memory};
 
 /// How a program is started so that it has no network, sees no other process, leaves no shared memory, and takes no more than
 /// 16 GiB of addresses in each of its own: programs of util-linux, which need no right.

@@ -103,6 +103,7 @@ impl<'a> Readers<'a> {
             keeper.close().await;
         }
         loop {
+            let _turn = self.writer.turn().await;
             let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(work) = next else { break };
             self.read(&mut snapshot, &mut lane, &work).await?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use seawall_mysql::testing::{Connection, Purpose};
 use seawall_mysql::{Method, SetDetail};
@@ -129,12 +130,21 @@ async fn tables_without_snapshots_are_held_or_named() {
                 }
             }
         });
-        let store = MemoryStore::new();
-        let dumped = back_up(&server.socket("backup", "shop"), &store).await.expect("backed up");
+        // The lock is asked for while commits wait, so for a second only: a server without time for it gets its tables named.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let (set, detail) = loop {
+            let store = MemoryStore::new();
+            let dumped = back_up(&server.socket("backup", "shop"), &store).await.expect("backed up");
+            let set = Set::of(&store, &dumped).await;
+            let detail: SetDetail = set.detail();
+            let count = detail.taken.not_consistent.len();
+            assert!(count == 0 || count == 3 && !detail.taken.notes.is_empty(), "{:?}", detail.taken);
+            if count == named || Instant::now() > deadline {
+                break (set, detail);
+            }
+        };
         stop.store(true, Ordering::Relaxed);
         writer.await.expect("it wrote");
-        let set = Set::of(&store, &dumped).await;
-        let detail: SetDetail = set.detail();
         assert_eq!(detail.taken.not_consistent.len(), named, "{:?}", detail.taken);
         if named == 0 {
             let (a, b, c) = (set.lines("shop.a").await, set.lines("shop.b").await, set.lines("shop.c").await);

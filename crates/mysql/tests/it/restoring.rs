@@ -14,7 +14,7 @@ pub(crate) fn environment() -> Environment {
 
 /// Little memory, so that little content makes many frames and chunks.
 pub(crate) fn limits() -> Limits {
-    Limits { jobs: 3, memory: 32 << 20, bindir: None, proof: None }
+    Limits { jobs: 3, memory: 32 << 20, ..Limits::default() }
 }
 
 /// A backup as one script of SQL.

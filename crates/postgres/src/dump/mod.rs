@@ -120,6 +120,7 @@ impl<'a> Readers<'a> {
             snapshot::join(&mut connection, self.snapshot).await?;
             let mut lane = self.writer.lane();
             loop {
+                let _turn = self.writer.turn().await;
                 let Some(job) = self.queue().jobs.pop_front() else { break };
                 if self.lock(&mut connection, job).await? {
                     self.read(&mut connection, &mut lane, job).await?;
@@ -142,6 +143,7 @@ impl<'a> Readers<'a> {
     async fn hold(&self, connection: &mut Connection) -> Result<(), Error> {
         let mut lane = self.writer.lane();
         loop {
+            let turn = self.writer.turn().await;
             let (job, waiting) = {
                 let mut queue = self.queue();
                 let job = queue.refused.pop_front().or_else(|| queue.jobs.pop_front());
@@ -149,7 +151,11 @@ impl<'a> Readers<'a> {
             };
             match job {
                 Some(job) => self.read(connection, &mut lane, job).await?,
-                None if waiting => self.changed.notified().await,
+                None if waiting => {
+                    // The others need it for what is left.
+                    drop(turn);
+                    self.changed.notified().await;
+                }
                 None => return Ok(lane.finish().await?),
             }
         }

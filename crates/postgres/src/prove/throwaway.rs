@@ -238,7 +238,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_shares_no_memory_with_the_host() {
         let environment = Environment::empty();
-        let limits = Limits { jobs: 1, memory: 0, bindir: None, proof: None };
+        let limits = Limits { jobs: 1, memory: 0, ..Limits::default() };
         let server = Throwaway::start(14, |_| Vec::new(), &limits, &environment).await.expect("it starts");
         let data = server.apart.folder().path().join("data");
         // The seventh line of the lock file names the segment: its key and its number.
@@ -268,7 +268,7 @@ mod tests {
     /// Each process has a limit of its own, and there may be many.
     #[tokio::test]
     async fn a_server_that_takes_too_much_memory_is_ended_and_it_is_the_first_to_go_where_memory_runs_out() {
-        let limits = Limits { jobs: 1, memory: 0, bindir: None, proof: None };
+        let limits = Limits { jobs: 1, memory: 0, ..Limits::default() };
         let mut server = Throwaway::start(14, |_| Vec::new(), &limits, &Environment::empty()).await.expect("it starts");
         let data = server.apart.folder().path().join("data");
         let mut processes = 0;

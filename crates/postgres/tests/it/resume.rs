@@ -42,7 +42,7 @@ async fn backed_up(copy: CopyFormat, from: &Server) -> (Gate, Vault, u64) {
 }
 
 fn with(server: &Server, jobs: usize, memory: u64) -> RestoreOptions {
-    let limits = Limits { jobs, memory: memory << 20, bindir: Some(PathBuf::from(server.bin())), proof: None };
+    let limits = Limits { jobs, memory: memory << 20, bindir: Some(PathBuf::from(server.bin())), ..Limits::default() };
     RestoreOptions { limits, ..options(server) }
 }
 

@@ -150,7 +150,7 @@ impl Secured {
     }
 
     fn limits(&self) -> Limits {
-        Limits { jobs: 2, memory: 32 << 20, bindir: Some(self.client.path().to_owned()), proof: None }
+        Limits { jobs: 2, memory: 32 << 20, bindir: Some(self.client.path().to_owned()), ..Limits::default() }
     }
 
     /// Backs up the database at a URL, as a process with only these variables.

@@ -42,7 +42,7 @@ pub(crate) fn shop(rows: u32, objects: u32) -> Server {
 
 /// A small limit for memory, so that little content makes many frames and chunks.
 pub(crate) fn limits(server: &Server) -> Limits {
-    Limits { jobs: 3, memory: 32 << 20, bindir: Some(PathBuf::from(server.bin())), proof: None }
+    Limits { jobs: 3, memory: 32 << 20, bindir: Some(PathBuf::from(server.bin())), ..Limits::default() }
 }
 
 pub(crate) async fn backup(server: &Server, url: &str, vault: &Vault) -> Result<Dumped, Failure> {

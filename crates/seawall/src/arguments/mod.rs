@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use seawall_agent::{Level, LogFormat};
+use seawall_archive::Profile;
 
 use self::lmdb::LmdbCommand;
 use self::ltx::LtxCommand;
@@ -215,6 +216,10 @@ pub(crate) struct DemoArguments {}
 /// How much of the machine a command about a server may use.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ServerArguments {
+    /// How much of the machine: conservative, balanced, performance, max-performance or turbo; --jobs and --memory count instead of what
+    /// it would choose
+    #[arg(long, value_name = "NAME", help_heading = "Servers")]
+    pub(crate) profile: Option<Profile>,
     /// Connections that move data, and cores that compress [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Servers")]
     pub(crate) jobs: Option<u16>,
@@ -322,6 +327,10 @@ mod tests {
             ("seawall backup shop", true),
             ("seawall backup", false),
             ("seawall backup postgresql://h/d v --jobs 0", false),
+            ("seawall backup postgresql://h/d v --profile turbo", true),
+            ("seawall restore v --to postgresql://h/d --profile max-performance --jobs 3", true),
+            ("seawall verify v --restore --profile conservative", true),
+            ("seawall backup postgresql://h/d v --profile fast", false),
             ("seawall timeline s3://bucket/app --json", true),
             ("seawall verify ./vault", true),
             ("seawall maintain app --dry-run", true),

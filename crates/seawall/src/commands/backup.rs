@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use seawall_agent::BackupRequest;
 use seawall_agent::config::EngineConfig;
+use seawall_agent::{BackupRequest, this_machine};
 use seawall_archive::server::{AsText, Dumped, Limits};
 use seawall_archive::{Manifest, Stages};
 use seawall_core::Failure;
@@ -29,13 +29,12 @@ pub(crate) fn run(arguments: &BackupArguments, edge: &Edge, json: bool) -> Resul
 fn of_url(arguments: &BackupArguments, vault: &str, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let source = server::url(&arguments.source, edge)?;
     let limits = limits(&arguments.server)?;
-    let jobs = limits.jobs;
     let request = BackupRequest {
-        limits,
+        limits: limits.clone(),
         format: arguments.format.clone(),
         sample: arguments.sample.clone(),
         copy: arguments.copy.clone(),
-        compression: arguments.compression.clone(),
+        compression: compression(arguments.compression.as_deref(), &limits),
         excluded: arguments.exclude_database.clone(),
         role_passwords: arguments.role_passwords,
     };
@@ -44,18 +43,19 @@ fn of_url(arguments: &BackupArguments, vault: &str, edge: &Edge, json: bool) -> 
     let vault = server::place(vault, edge)?;
     let encryption = arguments.encryption.read(edge)?;
     let progress = progress(edge, json);
-    let (place, dumped) = runtime::run_with(runtime::serving(jobs), async {
+    let (place, dumped) = runtime::run_with(runtime::serving(limits.jobs), async {
         let vault = server::open(&vault, edge, limit, encryption.as_ref()).await?;
         let dumped = source.back_up(&vault, 0, progress).await?;
         Ok((vault.url().to_owned(), dumped))
     })?;
-    Ok(output(&source.url(), &place, &dumped))
+    Ok(tell(output(&source.url(), &place, &dumped), &limits))
 }
 
 /// A server's database of the configuration, as that says.
 fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
-    let ServerArguments { jobs, memory, pg_bindir } = &arguments.server;
+    let ServerArguments { profile, jobs, memory, pg_bindir } = &arguments.server;
     let how = [
+        ("--profile", profile.is_some()),
         ("--jobs", jobs.is_some()),
         ("--memory", memory.is_some()),
         ("--pg-bindir", pg_bindir.is_some()),
@@ -75,7 +75,7 @@ fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Outpu
     }
     let config = configuration::require(&arguments.config, edge)?;
     let database = config.find(name, &edge.directory);
-    let Some((database, jobs)) = database.as_ref().and_then(|found| Some((found, found.server_jobs()?))) else {
+    let Some((database, limits)) = database.as_ref().and_then(|found| Some((found, found.server_limits()?))) else {
         return Err(no_server(name, &config.file));
     };
     let progress = progress(edge, json);
@@ -84,13 +84,13 @@ fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Outpu
         opener.limit_uploads(limit);
     }
     if matches!(database.engine, EngineConfig::Cluster(_)) {
-        return super::backup_cluster::by_name(database, &opener, jobs, progress);
+        return super::backup_cluster::by_name(database, &opener, limits, progress);
     }
-    let dumped = runtime::run_with(runtime::serving(jobs), async {
+    let dumped = runtime::run_with(runtime::serving(limits.jobs), async {
         let server = opener.server(database).await?.ok_or_else(|| no_server(name, &config.file))?;
         server.backup(progress).await
     })?;
-    Ok(output(&database.source().to_string(), &database.vault.to_string(), &dumped))
+    Ok(tell(output(&database.source().to_string(), &database.vault.to_string(), &dumped), limits))
 }
 
 /// The configuration has no database of a server with this name.
@@ -123,14 +123,33 @@ fn output(source: &str, place: &str, dumped: &Dumped) -> Output {
 
 /// How much of the machine a run may use.
 pub(crate) fn limits(arguments: &ServerArguments) -> Result<Limits, Failure> {
-    let defaults = Limits::default();
+    let mut limits = Limits { jobs: runtime::cores(), bindir: arguments.pg_bindir.clone(), ..Limits::default() };
+    if let Some(profile) = arguments.profile {
+        limits.choose(profile, this_machine());
+    }
     let memory = arguments.memory.as_deref().map(|text| server::size("--memory", text)).transpose()?;
-    Ok(Limits {
-        jobs: arguments.jobs.map_or_else(runtime::cores, usize::from),
-        memory: memory.unwrap_or(defaults.memory),
-        bindir: arguments.pg_bindir.clone(),
-        proof: None,
-    })
+    limits.jobs = arguments.jobs.map_or(limits.jobs, usize::from);
+    limits.memory = memory.unwrap_or(limits.memory);
+    Ok(limits)
+}
+
+/// The compression that a backup is asked for: what the command line says, or the profile.
+pub(crate) fn compression(said: Option<&str>, limits: &Limits) -> Option<String> {
+    said.map(str::to_owned).or_else(|| Some(limits.profile?.codec().to_string()))
+}
+
+/// Says what a run could use. People are told if they chose a profile, and programs always.
+pub(crate) fn tell(mut output: Output, limits: &Limits) -> Output {
+    let Limits { jobs, memory, profile, .. } = limits;
+    if let Some(profile) = profile {
+        let connections = table::count(*jobs, "connection");
+        output.text.push_str(&format!("profile {profile}: {connections}, {} for buffers\n", table::bytes(*memory)));
+    }
+    if let Some(fields) = output.json.as_object_mut() {
+        let limits = json!({ "profile": profile.map(|profile| profile.name()), "jobs": jobs, "memory": memory });
+        fields.insert("limits".into(), limits);
+    }
+    output
 }
 
 fn render(source: &str, place: &str, dumped: &Dumped) -> String {
@@ -219,5 +238,12 @@ pub(crate) fn content(manifest: &Manifest) -> String {
 
 /// What held the work up most.
 pub(crate) fn waited(stages: &Stages) -> String {
-    stages.bottleneck().map_or_else(String::new, |(stage, percent)| format!("; waited for: {stage} {percent} %"))
+    let Some((stage, percent)) = stages.bottleneck() else { return String::new() };
+    format!(
+        "; waited for: {stage} {percent} %{}",
+        match stages.connections {
+            0 => String::new(),
+            some => format!(", {} at the end", table::count(some, "connection")),
+        }
+    )
 }

@@ -7,10 +7,11 @@ use seawall_agent::config::DatabaseConfig;
 use seawall_agent::{Opener, recover};
 use seawall_archive::World;
 use seawall_archive::log::TimelineId;
+use seawall_archive::server::Limits;
 use seawall_core::{Failure, Progress};
 use serde_json::{Value, json};
 
-use super::backup::limits;
+use super::backup::{limits, tell};
 use crate::arguments::BackupArguments;
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
@@ -35,24 +36,24 @@ pub(super) fn run(arguments: &BackupArguments, vault: &str, edge: &Edge, json: b
         let log = recover::lacks_log(&vault, &made.manifest).await?;
         Ok((vault.url().to_owned(), made, log))
     })?;
-    Ok(output(&target.to_string(), &place, &made, log))
+    Ok(tell(output(&target.to_string(), &place, &made, log), &limits))
 }
 
 /// Makes a base of a cluster of the configuration, as that says.
 pub(super) fn by_name(
     database: &DatabaseConfig,
     opener: &Opener,
-    jobs: usize,
+    limits: &Limits,
     progress: Arc<dyn Progress>,
 ) -> Result<Output, Failure> {
-    let (made, log) = runtime::run_with(runtime::serving(jobs), async {
+    let (made, log) = runtime::run_with(runtime::serving(limits.jobs), async {
         let cluster = opener.cluster(database).await?;
         let cluster = cluster.ok_or_else(|| usage("usage.server", &database.name, "it is no cluster", "correct it"))?;
         let made = cluster.base(progress).await?;
         let log = recover::lacks_log(cluster.vault(), &made.manifest).await?;
         Ok((made, log))
     })?;
-    Ok(output(&database.source().to_string(), &database.vault.to_string(), &made, log))
+    Ok(tell(output(&database.source().to_string(), &database.vault.to_string(), &made, log), limits))
 }
 
 fn output(source: &str, place: &str, made: &Made, lacks_log: bool) -> Output {

@@ -5,7 +5,7 @@ use seawall_agent::{BackupRequest, ServerUrl};
 use seawall_core::Failure;
 use serde_json::{Value, json};
 
-use super::backup::{limits, waited};
+use super::backup::{compression, limits, waited};
 use crate::arguments::BenchArguments;
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
@@ -46,7 +46,8 @@ fn of_server(arguments: &BenchArguments, edge: &Edge, json: bool) -> Result<Outp
     let source = server::url(&arguments.source, edge)?;
     let limits = limits(&arguments.server)?;
     let jobs = limits.jobs;
-    let request = BackupRequest { limits, compression: arguments.compression.clone(), ..BackupRequest::default() };
+    let compression = compression(arguments.compression.as_deref(), &limits);
+    let request = BackupRequest { limits, compression, ..BackupRequest::default() };
     let vault = arguments.vault.as_deref().map(|vault| server::place(vault, edge)).transpose()?;
     let encryption = arguments.encryption.read(edge)?;
     let opener = edge.opener(runtime::working())?;

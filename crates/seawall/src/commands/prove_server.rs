@@ -8,7 +8,7 @@ use seawall_vault::Vault;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::backup::{limits, notes};
+use super::backup::{limits, notes, tell};
 use super::{prove, verify};
 use crate::arguments::VerifyArguments;
 use crate::edge::{Edge, usage};
@@ -78,7 +78,8 @@ pub(super) fn run(
     // The record and the exit code judge alike: what is wrong elsewhere in the vault makes the result partial.
     let exit = Exit::judge(record.holds(), verification.findings.is_empty());
     let text = render(&vault, &verification, &proved);
-    Ok(Some(Output { text, failures: recorded.err().into_iter().collect(), json: document, exit }))
+    let output = Output { text, failures: recorded.err().into_iter().collect(), json: document, exit };
+    Ok(Some(tell(output, &limits)))
 }
 
 /// Records a proof that found the set corrupt before it could compare, or that took too long. The failure itself is the command's answer.

@@ -8,7 +8,7 @@ use seawall_core::{Failure, Kind, When};
 use seawall_vault::Vault;
 use serde_json::{Value, json};
 
-use super::backup::limits;
+use super::backup::{limits, tell};
 use crate::arguments::{Integrity, RestoreArguments};
 use crate::edge::{Edge, usage};
 use crate::output::Output;
@@ -61,7 +61,8 @@ pub(super) async fn restore(
     };
     let world = World::real(edge.environment.clone());
     let recovered = recover::recover(vault, &options, &world, progress(edge, json)).await?;
-    Ok(Output::done(render(&options, &recovered), &document(vault, &options, &recovered)))
+    let output = Output::done(render(&options, &recovered), &document(vault, &options, &recovered));
+    Ok(tell(output, &options.limits))
 }
 
 /// What `--target` and `--at` ask for together.

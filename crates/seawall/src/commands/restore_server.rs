@@ -14,7 +14,7 @@ use seawall_host::PrivateFolder;
 use seawall_vault::{Access, Vault, VaultUrl};
 use serde_json::json;
 
-use super::backup::{content, limits, notes};
+use super::backup::{content, limits, notes, tell};
 use crate::arguments::RestoreArguments;
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
@@ -117,7 +117,7 @@ pub(crate) fn run(
         Some(cluster) if !cluster.is_whole() => Exit::judge(exit(&restored) != Exit::Failed, false),
         _ => exit(&restored),
     };
-    Ok(output)
+    Ok(tell(output, &options.limits))
 }
 
 /// How a restore into a server is asked for.

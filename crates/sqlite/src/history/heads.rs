@@ -3,7 +3,8 @@
 //! Before a restore writes anything, it proves that the objects of its plan belong together (I14). The proof needs the header of
 //! each. A request for a header takes as long as one for a small object, so a small object is fetched whole, and kept while
 //! there is room (I5). Of a large object the header is kept, and the rest is asked for later. [`Heads::of`] has no room: it reads
-//! headers and keeps nothing.
+//! headers and keeps nothing. [`Heads::viewing`] asks for both ends of a large object at once, because a view needs the index at its
+//! end, and most often its first pages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +23,15 @@ pub(crate) const SMALL: u64 = 256 << 10;
 /// The bytes of objects that a restore keeps between its proof and its reading.
 const ROOM: u64 = 24 << 20;
 
+/// Bytes of a large object behind its header that a view gets with the header: the first pages of the database, if it is a base.
+const FRONT: u64 = 32 << 10;
+
+/// The share of an object that its index takes at most, as a rule: about 9 bytes for a page of 4096 bytes, compressed.
+const INDEX_SHARE: u64 = 128;
+
+/// The least and the most bytes that are read to find an index in them.
+const TAIL: (u64, u64) = (32 << 10, 8 << 20);
+
 /// Headers that are read at a time from a folder.
 const AT_ONCE: usize = 16;
 
@@ -32,6 +42,8 @@ const FAR_AT_ONCE: usize = 64;
 #[derive(Clone)]
 pub(crate) struct Heads {
     vault: Vault,
+    /// Whether both ends of a large object are read at once.
+    both_ends: bool,
     kept: Arc<Mutex<Kept>>,
 }
 
@@ -39,6 +51,8 @@ struct Kept {
     room: u64,
     /// The beginnings of objects: whole small ones, the headers of others.
     beginnings: HashMap<Stored, Bytes>,
+    /// The ends of large objects.
+    ends: HashMap<Stored, Bytes>,
 }
 
 impl Heads {
@@ -52,9 +66,14 @@ impl Heads {
         Self::with_room(vault, ROOM)
     }
 
+    /// For a view, which reads pages of the objects afterwards.
+    pub(crate) fn viewing(vault: &Vault) -> Self {
+        Self { both_ends: true, ..Self::with_room(vault, ROOM) }
+    }
+
     fn with_room(vault: &Vault, room: u64) -> Self {
-        let kept = Kept { room, beginnings: HashMap::new() };
-        Self { vault: vault.clone(), kept: Arc::new(Mutex::new(kept)) }
+        let kept = Kept { room, beginnings: HashMap::new(), ends: HashMap::new() };
+        Self { vault: vault.clone(), both_ends: false, kept: Arc::new(Mutex::new(kept)) }
     }
 
     /// The vault.
@@ -98,19 +117,45 @@ impl Heads {
         Some(bytes)
     }
 
+    /// The last bytes of a large object, in which its index most often is, if they were read with its header. Hands them over.
+    pub(crate) fn take_end(&self, file: &Stored) -> Option<Bytes> {
+        let mut kept = self.kept();
+        let bytes = kept.ends.remove(file)?;
+        kept.room = kept.room.saturating_add(bytes.len() as u64);
+        Some(bytes)
+    }
+
     /// At least the header of a file.
     async fn beginning(&self, file: &Stored) -> Result<Bytes, Error> {
         if let Some(bytes) = self.kept().beginnings.get(file) {
             return Ok(bytes.clone());
         }
         let (header, key) = (HEADER_SIZE as u64, file.key(Layout::of(&self.vault)));
-        let wanted = if file.size <= SMALL { file.size.max(header) } else { header };
+        let wanted = match file.size <= SMALL {
+            true => file.size.max(header),
+            false if self.both_ends => header + FRONT,
+            false => header,
+        };
         let Some(mut place) = self.reserve(wanted) else {
             return Ok(self.vault.read(&key, Some(0..header), header).await?);
         };
-        let bytes = self.vault.read(&key, Some(0..wanted), wanted).await?;
+        let (bytes, ()) = tokio::join!(self.vault.read(&key, Some(0..wanted), wanted), self.read_end(file));
+        let bytes = bytes?;
         place.fill(*file, &bytes);
         Ok(bytes)
+    }
+
+    /// Reads the end of a large object for a view. An error is met again by the reading that needs these bytes.
+    async fn read_end(&self, file: &Stored) {
+        let length = first_tail(file.size);
+        let Some(place) = self.reserve(length).filter(|_| self.both_ends && file.size > SMALL) else { return };
+        let range = file.size.saturating_sub(length)..file.size;
+        let read = self.vault.read(&file.key(Layout::of(&self.vault)), Some(range), length).await;
+        let Some(bytes) = read.ok().filter(|bytes| bytes.len() as u64 == length) else { return };
+        let mut place = place;
+        if self.kept().ends.insert(*file, bytes).is_none() {
+            place.bytes = 0;
+        }
     }
 
     /// Room for so many bytes, if there is any.
@@ -147,6 +192,11 @@ impl Drop for Place<'_> {
         let mut kept = self.heads.kept();
         kept.room = kept.room.saturating_add(self.bytes);
     }
+}
+
+/// How many of the last bytes of an object are read first to find its index.
+pub(crate) fn first_tail(size: u64) -> u64 {
+    (size / INDEX_SHARE).clamp(TAIL.0, TAIL.1).min(size)
 }
 
 /// Whether these bytes are all of a file.
@@ -192,6 +242,36 @@ mod tests {
         let length = |file| heads.take(file).map(|bytes| bytes.len());
         assert_eq!((length(&small), length(&other), length(&large)), (Some(2000), None, Some(HEADER_SIZE)));
         assert_eq!(heads.kept().room, 3000);
+    }
+
+    #[test]
+    fn the_first_tail_is_likely_to_hold_the_index() {
+        let cases = [(100, 100), (300 << 10, 32 << 10), (128 << 20, 1 << 20), (1 << 40, 8 << 20)];
+        for (size, expected) in cases {
+            assert_eq!(first_tail(size), expected, "{size}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_view_gets_both_ends_of_a_large_object_at_once() {
+        let vault = Vault::new(Arc::new(MemoryStore::new()), Policy::default());
+        let heads = Heads { both_ends: true, ..Heads::with_room(&vault, 200 << 10) };
+        let large = stored(&vault, 1, 1 << 20).await;
+        heads.header(&large).await.expect("a header");
+        assert_eq!(vault.counts().get, 2);
+        let end = heads.take_end(&large).map(|bytes| bytes.len() as u64);
+        assert_eq!((end, heads.take_end(&large)), (Some(first_tail(1 << 20)), None));
+        assert_eq!(heads.take(&large).map(|bytes| bytes.len() as u64), Some(HEADER_SIZE as u64 + FRONT));
+        assert_eq!(heads.kept().room, 200 << 10);
+        // Without room, the header alone.
+        let small = Heads { both_ends: true, ..Heads::with_room(&vault, 1000) };
+        small.header(&large).await.expect("a header");
+        assert_eq!((small.take(&large), small.take_end(&large), small.kept().room), (None, None, 1000));
+        assert_eq!(vault.counts().get, 3);
+        // Nothing behind the header is of use for a restore.
+        let heads = Heads::keeping(&vault);
+        heads.header(&large).await.expect("a header");
+        assert_eq!((vault.counts().get, heads.take_end(&large)), (4, None));
     }
 
     #[tokio::test]

@@ -161,7 +161,7 @@ impl View {
 
     async fn find_as_planned(&self, when: &When, now: Moment) -> Result<Arc<Snapshot>, Error> {
         let inner = &self.inner;
-        let heads = Heads::keeping(&inner.vault);
+        let heads = Heads::viewing(&inner.vault);
         let (found, old) = tokio::join!(target::find_with_doubts(&heads, when, now), legacy::list(&inner.vault));
         let (old, passed_over) = legacy::or_doubt(old, found.is_ok())?;
         let nothing = Error::NothingThere { vault: inner.vault.url().to_owned() };
@@ -194,7 +194,7 @@ impl View {
             self.inner.lost.store(true, Ordering::Release);
             Error::PointGone { vault: self.inner.vault.url().to_owned(), point: txid }
         };
-        let heads = Heads::keeping(&self.inner.vault);
+        let heads = Heads::viewing(&self.inner.vault);
         let found = target::find_with_doubts(&heads, &When::Position(txid.to_string()), Moment::default()).await;
         let (chain, doubts) = match found {
             Err(Error::Unreachable { .. } | Error::NothingThere { .. }) => return Err(gone()),
@@ -222,7 +222,7 @@ impl Inner {
 
     /// Bytes of small objects that may be kept beside these.
     pub(crate) fn room_for_objects(&self, objects: &[Arc<Object>]) -> usize {
-        let kept = objects.iter().filter_map(|object| object.whole.as_ref()).map(bytes::Bytes::len);
+        let kept = objects.iter().filter_map(|object| object.beginning.as_ref()).map(bytes::Bytes::len);
         self.room.saturating_sub(kept.sum())
     }
 

@@ -6,18 +6,12 @@ use seawall_vault::Vault;
 
 use crate::error::Error;
 use crate::headers::check_names;
-use crate::heads::{Heads, SMALL, is_whole};
+use crate::heads::{Heads, SMALL, first_tail, is_whole};
 use crate::layout::{Layout, Stored};
 use crate::places::Place;
 
 /// The largest index that is read: that of a database of 50 million pages.
 const LARGEST_INDEX: u64 = 512 << 20;
-
-/// The share of an object that its index takes at most, as a rule: about 9 bytes for a page of 4096 bytes, compressed.
-const INDEX_SHARE: u64 = 128;
-
-/// The least and the most bytes that are read to find an index in them.
-const TAIL: (u64, u64) = (32 << 10, 8 << 20);
 
 /// An object of which pages are read.
 #[derive(Debug)]
@@ -25,8 +19,16 @@ pub(crate) struct Object {
     /// Differs from that of every other object of the view, also from one that had its name.
     pub(crate) id: u64,
     pub(crate) file: Stored,
-    /// All of it, if it is small and there is room.
-    pub(crate) whole: Option<Bytes>,
+    /// Its beginning, if there is room: all of a small one, and of a large one what came with its header.
+    pub(crate) beginning: Option<Bytes>,
+}
+
+impl Object {
+    /// Its beginning, if that holds the page at a place. A small object holds all that it has, whatever its index says.
+    pub(crate) fn with(&self, place: &Place) -> Option<&Bytes> {
+        let holds = |bytes: &&Bytes| self.file.size <= SMALL || place.end() <= bytes.len() as u64;
+        self.beginning.as_ref().filter(holds)
+    }
 }
 
 /// What was read of an object.
@@ -34,7 +36,8 @@ pub(crate) struct Opened {
     pub(crate) file: Stored,
     pub(crate) header: Header,
     pub(crate) index: Index,
-    pub(crate) whole: Option<Bytes>,
+    /// Its beginning, as far as it was read.
+    pub(crate) beginning: Option<Bytes>,
 }
 
 impl Opened {
@@ -51,9 +54,9 @@ impl Opened {
             return Self::of_whole(vault, file, whole);
         }
         let header = heads.header(&file).await?;
-        let index = read_index(vault, &file).await?;
+        let index = read_index(vault, &file, heads.take_end(&file)).await?;
         index.check(&header).map_err(Error::ltx(vault.object(&key)))?;
-        Ok(Self { file, header, index, whole: None })
+        Ok(Self { file, header, index, beginning: heads.take(&file) })
     }
 
     /// An object that is in memory.
@@ -63,7 +66,7 @@ impl Opened {
         check_names(&file, &header, object.clone())?;
         let index = Index::parse(&whole, whole.len() as u64).map_err(Error::ltx(&object))?;
         index.check(&header).map_err(Error::ltx(&object))?;
-        Ok(Self { file, header, index, whole: Some(whole) })
+        Ok(Self { file, header, index, beginning: Some(whole) })
     }
 
     /// Where its pages are, as those of object `number` of a snapshot.
@@ -73,12 +76,15 @@ impl Opened {
     }
 }
 
-/// Reads the index at the end of an object. Most often one range has all of it.
-async fn read_index(vault: &Vault, file: &Stored) -> Result<Index, Error> {
+/// Reads the index at the end of an object. Most often one range has all of it, and `end` is that, if it was read already.
+async fn read_index(vault: &Vault, file: &Stored, mut end: Option<Bytes>) -> Result<Index, Error> {
     let key = file.key(Layout::of(vault));
     let mut length = first_tail(file.size);
     loop {
-        let tail = vault.read(&key, Some(file.size.saturating_sub(length)..file.size), length).await?;
+        let tail = match end.take() {
+            Some(end) => end,
+            None => vault.read(&key, Some(file.size.saturating_sub(length)..file.size), length).await?,
+        };
         if (tail.len() as u64) < length {
             return Err(corrupt(vault, file, "it is shorter than its listing says"));
         }
@@ -94,24 +100,6 @@ async fn read_index(vault: &Vault, file: &Stored) -> Result<Index, Error> {
     }
 }
 
-/// How many of the last bytes of an object are read first.
-fn first_tail(size: u64) -> u64 {
-    (size / INDEX_SHARE).clamp(TAIL.0, TAIL.1).min(size)
-}
-
 pub(crate) fn corrupt(vault: &Vault, file: &Stored, what: &str) -> Error {
     Error::Corrupt { object: vault.object(&file.key(Layout::of(vault))), what: what.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_tail_is_likely_to_hold_the_index() {
-        let cases = [(100, 100), (300 << 10, 32 << 10), (128 << 20, 1 << 20), (1 << 40, 8 << 20)];
-        for (size, expected) in cases {
-            assert_eq!(first_tail(size), expected, "{size}");
-        }
-    }
 }

@@ -85,8 +85,8 @@ impl Reader {
         if kept.is_some() {
             return Ok(kept);
         }
-        if let Some(whole) = &object.whole {
-            let frame = slice(whole, 0, &place);
+        if let Some(beginning) = object.with(&place) {
+            let frame = slice(beginning, 0, &place);
             return decode(&inner, &snapshot, &place, frame).map(Some);
         }
         if let Some(copied) = inner.on_disk(object, &place) {
@@ -121,7 +121,8 @@ impl Reader {
         let at = position(&snapshot.places, PageNo(next)).unwrap_or_else(|at| at);
         let Some(batch) = batch(&snapshot.places, at, window, inner.most_pages(&snapshot)) else { return };
         let (first, end) = (snapshot.places[batch.places.start].page.0, behind(&snapshot, &batch));
-        let is_at_hand = snapshot.object(&snapshot.places[at]).is_ok_and(|object| object.whole.is_some());
+        let place = &snapshot.places[at];
+        let is_at_hand = snapshot.object(place).is_ok_and(|object| object.with(place).is_some());
         if is_at_hand || inner.holds_all(&snapshot, &batch) {
             return;
         }

@@ -21,7 +21,7 @@ const MANY: usize = 256;
 
 /// A point of a database: which pages it has, and where in the vault each of them is. It never changes.
 ///
-/// Memory: 16 bytes a page, and small objects as far as the view's cache has room for them.
+/// Memory: 16 bytes a page, and small objects and beginnings of large ones as far as the view's cache has room for them.
 #[derive(Debug)]
 pub struct Snapshot {
     pub(crate) objects: Vec<Arc<Object>>,
@@ -87,8 +87,8 @@ impl Snapshot {
             }
             let number = u32::try_from(objects.len()).map_err(|_| Error::Internal("too many objects".to_owned()))?;
             stack.put_below(&opened.places(vault, number)?, opened.header.commit);
-            let whole = opened.whole.filter(|whole| take_room(&mut room, whole));
-            objects.push(Arc::new(Object { id: inner.next_object(), file: opened.file, whole }));
+            let beginning = opened.beginning.filter(|beginning| take_room(&mut room, beginning));
+            objects.push(Arc::new(Object { id: inner.next_object(), file: opened.file, beginning }));
         }
         if let Some(older) = older {
             stack.put_below(&older.places, older.commit);

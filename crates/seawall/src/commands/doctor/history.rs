@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
 use seawall_agent::{Opener, unusable};
-use seawall_archive::{Catalog, RetentionPolicy, Schedule, Unlinked, unlinked};
+use seawall_archive::{Catalog, Gap, Unlinked, missed, unlinked};
 use seawall_core::{Failure, Hole, Moment, PlannedObject, Timeline};
 
 use super::finding::Finding;
@@ -20,9 +20,6 @@ const OLD_HOLE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Holes and gaps that are told one by one.
 const SHOWN: usize = 3;
-
-/// Pairs of points before a gap that tell whether the schedule was today's by then.
-const PAIRS: usize = 3;
 
 /// A backup writes its index and its link within moments. A set that waits for its link for longer doesn't get one.
 const LINKED_WITHIN: Duration = Duration::from_secs(3600);
@@ -108,43 +105,6 @@ fn of_holes(name: &str, holes: &[Hole], now: Moment) -> Vec<Finding> {
     some(name, new.len(), "hole", new.iter().rev().take(SHOWN).map(tell).collect())
 }
 
-/// A stretch in which backups are missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Gap {
-    from: Moment,
-    to: Moment,
-    /// Backups that were due in it and weren't made.
-    missing: u64,
-}
-
-/// Where backups are missing: between two points more than one was due by today's schedule. Stretches that retention thins out tell
-/// nothing. That the newest is overdue now is an alarm of its own.
-///
-/// No vault records which schedule it had. So a gap counts only if one of the last [`PAIRS`] pairs of points before it fits today's:
-/// exactly one backup was due between the two. Daily backups from before a change to an hourly schedule don't.
-fn missed(schedule: &Schedule, retention: &RetentionPolicy, moments: &[Moment], now: Moment) -> Vec<Gap> {
-    /// More are as good as countless.
-    const MOST: u64 = 10_000;
-    let window = retention.window.filter(|_| retention.enabled);
-    let from = window.map_or(Moment::from_millis(i64::MIN), |window| now.before(window));
-    let pairs = moments.iter().zip(moments.iter().skip(1)).filter(|(before, _)| **before >= from);
-    let due_between = |(before, behind): (&Moment, &Moment)| {
-        let mut due = schedule.after(*before);
-        let mut count: u64 = 0;
-        while let Some(moment) = due.filter(|moment| moment <= behind && count < MOST) {
-            count += 1;
-            due = schedule.after(moment);
-        }
-        (*before, *behind, count)
-    };
-    // Two points between which none was due, as one that was asked for, tell nothing of the schedule.
-    let pairs: Vec<(Moment, Moment, u64)> = pairs.map(due_between).filter(|(.., count)| *count > 0).collect();
-    let fits_before = |at: usize| pairs[at.saturating_sub(PAIRS)..at].iter().any(|(.., count)| *count == 1);
-    let gaps = pairs.iter().enumerate().filter(|(at, (.., count))| *count > 1 && fits_before(*at));
-    // The last one that was due was made, perhaps late.
-    gaps.map(|(_, (from, to, count))| Gap { from: *from, to: *to, missing: count - 1 }).collect()
-}
-
 fn of_gaps(name: &str, gaps: &[Gap]) -> Vec<Finding> {
     let tell = |gap: &Gap| {
         let Gap { from, to, missing } = gap;
@@ -198,81 +158,13 @@ fn of_unlinked(name: &str, set: &Unlinked, now: Moment) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::{Point, Thinning};
+    use seawall_core::Point;
 
     use super::super::finding::Verdict::Warning;
     use super::*;
 
     fn at(text: &str) -> Moment {
         text.parse().expect("RFC 3339")
-    }
-
-    fn retention(window_days: Option<u64>) -> RetentionPolicy {
-        RetentionPolicy {
-            enabled: true,
-            window: window_days.map(|days| Duration::from_secs(days * 86_400)),
-            thinning: Thinning::default(),
-            grace: Duration::ZERO,
-        }
-    }
-
-    #[test]
-    fn backups_that_were_due_and_not_made() {
-        let daily = Schedule::parse("0 3 * * *", "a").expect("a schedule");
-        let now = at("2026-11-22T12:00:00Z");
-        for (days, moments, expected) in [
-            (None, &[][..], vec![]),
-            (None, &["2026-11-22T03:00:05Z"][..], vec![]),
-            (None, &["2026-11-20T03:00:05Z", "2026-11-21T03:00:05Z"], vec![]),
-            // Made late, because the machine was off.
-            (None, &["2026-11-20T03:00:05Z", "2026-11-21T17:00:00Z", "2026-11-22T03:00:01Z"], vec![]),
-            (
-                None,
-                &["2026-11-18T03:00:05Z", "2026-11-19T03:00:05Z", "2026-11-19T09:00:00Z", "2026-11-22T03:00:05Z"],
-                vec![2],
-            ),
-            (
-                None,
-                &["2026-11-17T03:00:05Z", "2026-11-18T03:00:05Z", "2026-11-20T03:00:05Z", "2026-11-22T03:00:05Z"],
-                vec![1, 1],
-            ),
-            // Nothing before them fits: the schedule may have been another one.
-            (None, &["2026-11-18T03:00:05Z", "2026-11-20T03:00:05Z", "2026-11-22T03:00:05Z"], vec![]),
-            (None, &["2026-11-19T03:00:05Z", "2026-11-19T09:00:00Z", "2026-11-22T03:00:05Z"], vec![]),
-            // Thinned out.
-            (Some(3), &["2026-11-01T03:00:05Z", "2026-11-20T03:00:05Z", "2026-11-21T03:00:05Z"], vec![]),
-            // A clock that was set back.
-            (None, &["2026-11-21T03:00:05Z", "2026-11-20T03:00:05Z"], vec![]),
-        ] {
-            let moments: Vec<Moment> = moments.iter().map(|text| at(text)).collect();
-            let gaps = missed(&daily, &retention(days), &moments, now);
-            assert_eq!(gaps.iter().map(|gap| gap.missing).collect::<Vec<_>>(), expected, "{moments:?}");
-            assert_eq!(of_gaps("a", &gaps).len(), expected.len());
-        }
-    }
-
-    #[test]
-    fn a_schedule_that_was_changed_makes_no_gaps() {
-        let now = at("2026-11-22T12:00:00Z");
-        let moments = |hours: &[i64]| -> Vec<Moment> {
-            let first = at("2026-11-10T00:00:05Z").as_millis();
-            hours.iter().map(|hour| Moment::from_millis(first + hour * 3_600_000)).collect()
-        };
-        for (schedule, hours, expected) in [
-            // From daily to hourly, and later an outage of three hours.
-            ("0 * * * *", &[0, 24, 48, 72, 73, 74, 75][..], vec![]),
-            ("0 * * * *", &[0, 24, 48, 72, 73, 74, 75, 79], vec![3]),
-            ("0 * * * *", &[0, 1, 2, 6, 9, 10], vec![3, 2]),
-            // From hourly to daily.
-            ("0 0 * * *", &[0, 1, 2, 3, 24, 48, 72], vec![]),
-            ("0 0 * * *", &[0, 1, 2, 3, 24, 48, 120], vec![2]),
-            // Hourly, daily for a time, and hourly again: only three pairs are near an hourly one.
-            ("0 * * * *", &[0, 1, 24, 48, 72, 96, 120, 144, 145], vec![22, 23, 23]),
-        ] {
-            let schedule = Schedule::parse(schedule, "a").expect("a schedule");
-            let gaps = missed(&schedule, &retention(None), &moments(hours), now);
-            assert_eq!(gaps.iter().map(|gap| gap.missing).collect::<Vec<_>>(), expected, "{hours:?}");
-        }
     }
 
     #[test]
