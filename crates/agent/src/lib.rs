@@ -43,6 +43,7 @@ pub use process::{Also, Outcome};
 pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
 pub use seawall_engines::bench;
 pub use seawall_engines::catalog;
+pub use seawall_engines::outside;
 pub use seawall_engines::proofs::{
     KnownProofs, MOST_MOMENTS, ProofOrder, Proofs, Recorded, SCRATCH, TOO_LONG, beyond, first_fault, sets, standing,
 };

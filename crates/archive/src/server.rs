@@ -261,6 +261,27 @@ impl Restored {
     }
 }
 
+/// What a restore of a file that another program left came to, for one database.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filled {
+    /// What the target lacks. Only a dry run returns any: otherwise they are an error.
+    pub lacks: Vec<Lack>,
+    /// What will be tried, because only the server knows whether it allows it.
+    pub doubts: Vec<String>,
+    /// What a file has and a restore leaves out on purpose, for people.
+    pub notes: Vec<String>,
+    /// What the server refused without harm to everything else, and what it said.
+    pub refused: Vec<(String, String)>,
+    /// Tables that the planner has no statistics of, and why.
+    pub without_statistics: Vec<(String, String)>,
+    /// Warnings of the server that a value isn't as it was in the file.
+    pub warnings: Vec<String>,
+    /// Rows that the server took.
+    pub rows: u64,
+    /// Statements of a script that aren't run, because they are about the database as a whole, and not about what is in it.
+    pub passed_over: Vec<String>,
+}
+
 /// What was proved.
 #[derive(Debug, Clone)]
 pub struct Proved {

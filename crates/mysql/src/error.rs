@@ -149,6 +149,9 @@ pub enum Error {
         /// What.
         error: Box<Self>,
     },
+    /// A file that another program left isn't whole, or isn't what it says.
+    #[error("{0}")]
+    File(Box<Failure>),
     /// A defect.
     #[error("{0}")]
     Internal(String),
@@ -337,6 +340,7 @@ impl Error {
         match self {
             Self::During { side, error } => error.told(Some(side)),
             Self::Archive(error) => error.into(),
+            Self::File(failure) => *failure,
             Self::Url { object, cause, next } => Failure::new(Kind::Usage, "mysql.url", object, cause, next),
             Self::Connection { server, cause } => Failure::new(
                 Kind::Unavailable,

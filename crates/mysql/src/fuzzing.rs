@@ -5,7 +5,9 @@ use crate::artefact::values::{Inserts, Lines};
 use crate::detail::ColumnDetail;
 use crate::load::statement::Into;
 use crate::schema::StoredKind;
+use crate::schema::meant::Judge;
 use crate::schema::program::{Definer, Status, program};
+use crate::schema::script::Scanner;
 use crate::schema::table::Table;
 use crate::schema::words::words;
 
@@ -31,6 +33,15 @@ fn script(bytes: &[u8], columns: &[ColumnDetail]) {
 /// Reads statements of a set, and lines of a table.
 fn statements(bytes: &[u8]) {
     let _ = words(bytes);
+    let (mut scanner, mut judge, mut rest) = (Scanner::default(), Judge::default(), bytes);
+    let _ = Judge::default().judge(bytes);
+    while !rest.is_empty() {
+        rest = rest.get(scanner.feed(rest)..).unwrap_or_default();
+        while let Ok(Some(statement)) = scanner.statement() {
+            let _ = judge.judge(&statement);
+            scanner.modes = judge.modes();
+        }
+    }
     for kind in [StoredKind::View, StoredKind::Trigger, StoredKind::Event, StoredKind::PackageBody] {
         let stripped = program(bytes, kind, &Definer::Stripped, Status::Disabled);
         let kept = program(bytes, kind, &Definer::Kept, Status::AsItWas);

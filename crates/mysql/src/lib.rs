@@ -55,6 +55,7 @@ pub use error::{Error, ServerError, Side};
 pub use names::NAMES;
 pub use options::{DumpOptions, Format, ProveOptions};
 pub use prove::prove;
+pub use restore::outside::{FileContent, check_file, in_the_way, restore_file};
 pub use restore::restore;
 pub use schema::{Schema, SequenceStatement, Statistics, StoredKind, StoredObject, TableStatement};
 pub use seawall_archive::World;

@@ -177,6 +177,9 @@ pub enum Error {
         /// What.
         error: Box<Self>,
     },
+    /// A file that another program left isn't whole, or isn't what it says.
+    #[error("{0}")]
+    File(Box<Failure>),
     /// A defect.
     #[error("{0}")]
     Internal(String),
@@ -441,6 +444,7 @@ impl Error {
         match self {
             Error::During { .. } | Error::Unfinished { .. } | Error::InPlace { .. } => self.told(side),
             Error::Archive(error) => error.into(),
+            Error::File(failure) => *failure,
             Error::Log(error) => error.into(),
             Error::Url { object, cause, next } => Failure::new(Kind::Usage, "postgres.url", object, cause, next),
             Error::Connection { server, cause } => Failure::new(

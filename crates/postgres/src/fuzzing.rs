@@ -6,8 +6,9 @@ use crate::artefact::directory::{self, Directory};
 use crate::client::binary::{HEADER, Part, part};
 use crate::client::{Target, find_password};
 use crate::preflight::roles;
+use crate::schema::global::global;
 use crate::schema::script::{Rows, Scanner, rows};
-use crate::schema::toc;
+use crate::schema::{copied, created, judged, toc, written};
 use crate::{After, Globals, ItemDetail, Needs, ServerDetail, SetDetail};
 
 /// Reads `bytes` as an archive, as the details of a set, as a stream of rows in binary, as a URL and as a password file. Nothing may panic.
@@ -25,6 +26,9 @@ pub fn parse(bytes: &[u8]) {
     let _ = serde_json::from_slice::<ServerDetail>(bytes);
     let _ = serde_json::from_slice::<Needs>(bytes);
     scan(bytes);
+    let _ = (judged::is_of_owners(bytes), global(bytes));
+    meant(bytes);
+    let _ = created::locale(&String::from_utf8_lossy(bytes));
     stream(bytes);
     crate::physical::fuzzing::parse(bytes);
     let _ = crate::client::replication::streamed(bytes::Bytes::copy_from_slice(bytes));
@@ -40,6 +44,13 @@ pub fn parse(bytes: &[u8]) {
         assert!(again.is_ok_and(|again| again == shown), "{shown}");
     }
     let _ = find_password(&text, ["host", "5432", "database", "user"]);
+}
+
+/// Judges a statement. What has rows is run, and what is a copy of a file isn't.
+fn meant(bytes: &[u8]) {
+    let meant = written::meant(bytes);
+    assert_eq!(meant == written::Meant::Rows, copied::has_rows(bytes));
+    assert!(!copied::is_copy_of_a_file(bytes) || matches!(meant, written::Meant::Refused(_)));
 }
 
 /// Takes `bytes` as messages of COPY in binary, whole and as far as they have arrived.

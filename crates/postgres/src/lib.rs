@@ -59,6 +59,11 @@ pub use error::{Error, ServerError, Side};
 pub use names::NAMES;
 pub use options::{CopyFormat, DumpOptions, Format, ProveOptions};
 pub use prove::prove;
+pub use restore::replay::checked::{Content as FileContent, check_file};
+pub use restore::replay::outside::restore_file;
+pub use restore::replay::roles::{
+    Globals as RestoredGlobals, in_the_way, powers, read_globals, restore_globals, restore_late_globals, roles_of,
+};
 pub use restore::restore;
 pub use seawall_archive::World;
-pub use seawall_archive::server::{AsText, Dumped, Limits, Proved, RestoreOptions, Restored};
+pub use seawall_archive::server::{AsText, Dumped, Filled, Limits, Proved, RestoreOptions, Restored};

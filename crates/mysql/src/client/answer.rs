@@ -15,6 +15,9 @@ pub(super) const ERROR: u8 = 0xFF;
 /// The flag of a status that says: another answer follows.
 const MORE_RESULTS: u16 = 0x0008;
 
+/// The flag of a status that says: a backslash means itself within quotes.
+const NO_BACKSLASH_ESCAPES: u16 = 0x0200;
+
 /// What a statement did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Done {
@@ -32,6 +35,11 @@ impl Done {
     /// Whether another answer follows.
     pub(super) fn has_more(&self) -> bool {
         self.status & MORE_RESULTS != 0
+    }
+
+    /// Whether a backslash means itself within quotes of the session's statements, as `sql_mode` says.
+    pub(crate) fn has_plain_backslashes(&self) -> bool {
+        self.status & NO_BACKSLASH_ESCAPES != 0
     }
 }
 

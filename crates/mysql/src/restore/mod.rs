@@ -9,11 +9,13 @@
 //! everything, and views aren't read.
 //!
 //! The room: `steps` (in which order), `objects` (routines, views, triggers, events), `finish` (into the wanted database), `rows` (rows
-//! alone), `server` (every database of a server), `accounts` (its users).
+//! alone), `server` (every database of a server), `accounts` (its users),
+//! `outside` (a script that another program left).
 
 pub(crate) mod accounts;
 pub(crate) mod finish;
 pub(crate) mod objects;
+pub(crate) mod outside;
 pub(crate) mod rows;
 pub(crate) mod server;
 pub(crate) mod steps;
@@ -274,18 +276,22 @@ async fn in_the_way(
         }
         return Ok(lacks);
     }
-    let of = text(wanted);
+    let way = |found: String| {
+        let cause = format!("{wanted}.{found} is in the database, which should be empty");
+        Lack::new(cause, "name another database, or replace this one with --clean")
+    };
+    Ok(anything(connection, wanted).await?.map(way).into_iter().collect())
+}
+
+/// Something in a database, if there is anything.
+pub(crate) async fn anything(connection: &mut Connection, database: &str) -> Result<Option<String>, Error> {
+    let of = text(database);
     let sql = format!(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = {of} \
          UNION ALL SELECT routine_name FROM information_schema.routines WHERE routine_schema = {of} \
          UNION ALL SELECT event_name FROM information_schema.events WHERE event_schema = {of} LIMIT 1"
     );
-    let found = connection.query(&sql).await?;
-    let way = |row: &crate::client::Row| {
-        let cause = format!("{wanted}.{} is in the database, which should be empty", row.text(0));
-        Lack::new(cause, "name another database, or replace this one with --clean")
-    };
-    Ok(found.first().map(way).into_iter().collect())
+    Ok(connection.query(&sql).await?.first().map(|row| row.text(0).to_owned()))
 }
 
 /// Begins a restore, or finds what an earlier run began: the unfinished database with its journal.

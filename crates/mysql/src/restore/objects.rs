@@ -22,7 +22,7 @@ pub(crate) const EXPIRED: &str =
 
 /// Modes that MySQL 8.0 doesn't know any more, and that change no object: NO_AUTO_CREATE_USER is about GRANT, and the others are
 /// about how objects are told, or names of several modes that stand beside them.
-const GONE: [&str; 11] = [
+pub(crate) const GONE: [&str; 11] = [
     "NO_AUTO_CREATE_USER",
     "NO_FIELD_OPTIONS",
     "NO_KEY_OPTIONS",

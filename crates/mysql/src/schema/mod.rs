@@ -5,12 +5,15 @@
 //! database without it, so that the schema can be restored into a database of another name.
 //!
 //! The room: `read` (asks the server), `order` (which view needs which?), `objects` (what is told of them), `words`, `table` and
-//! `program` (statements in parts).
+//! `program` (statements in parts); `script` and `meant` (a script of another program: where do its statements end, and what does each
+//! do?).
 
+pub(crate) mod meant;
 pub(crate) mod objects;
 pub(crate) mod order;
 pub(crate) mod program;
 pub(crate) mod read;
+pub(crate) mod script;
 pub(crate) mod table;
 pub(crate) mod words;
 

@@ -168,7 +168,7 @@ impl Proof<'_> {
     }
 
     fn whole_size(&self) -> u64 {
-        self.artefact.manifest().totals.raw
+        self.artefact.raw()
     }
 
     /// Sets a session to write values as `pg_dump`'s did.

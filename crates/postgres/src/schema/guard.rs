@@ -11,6 +11,7 @@ use crate::client::tried::{self, Refused, Statement};
 use crate::client::{Connection, CopyIn, Guard, Target};
 use crate::quote::{ident, literal};
 use crate::schema::account;
+use crate::schema::copied;
 use crate::schema::diagnose;
 use crate::schema::powers::{self, Runner};
 use crate::schema::routine::Routine;
@@ -55,12 +56,17 @@ pub(crate) async fn let_set(connection: &mut Connection, parameter: &str) -> Res
 
 /// Runs a statement as the role that it is for; a statement that asks for rows gets them in the connection.
 pub(crate) async fn run<'a>(connection: &'a mut Connection, statement: &[u8]) -> Result<Option<CopyIn<'a>>, Error> {
-    let Some(mut guard) = connection.guard.take() else { return connection.run(statement).await };
-    let done = guard.run(connection, statement).await;
-    connection.guard = Some(guard);
-    match done? {
-        true => Ok(None),
-        false => connection.run(statement).await,
+    if let Some(mut guard) = connection.guard.take() {
+        let done = guard.run(connection, statement).await;
+        connection.guard = Some(guard);
+        if done? {
+            return Ok(None);
+        }
+    }
+    // No second statement can be hidden in one that is sent alone. Rows follow only the other kind of message.
+    match copied::has_rows(statement) {
+        true => connection.run(statement).await,
+        false => connection.run_one(statement).await.map(|()| None),
     }
 }
 

@@ -5,14 +5,19 @@
 //! statements end?), `diagnose` (which statement failed?), `account` (what is the content of a script?), `replica` (running
 //! statements without firing triggers), `guard` (two sessions that run a script on the server of a proof), `powers` (which of the
 //! two runs a statement?) with `bare` (its words) and `routine` (functions in two steps), `owned` (the owner of an object
-//! without one), `versions` (a server's own versions of columns, in statements).
+//! without one), `versions` (a server's own versions of columns, in statements), `judged` (which statements are left out without
+//! owners?), `written` (does a program that backs up one database write a statement?) with `copied` (COPY) and `tokens`, `global` (what does a statement of `pg_dumpall` make?), `created` (how was a database created?).
 
 pub(crate) mod account;
 pub(crate) mod allowed;
 pub(crate) mod bare;
 pub(crate) mod checked;
+pub(crate) mod copied;
+pub(crate) mod created;
 pub(crate) mod diagnose;
+pub(crate) mod global;
 pub(crate) mod guard;
+pub(crate) mod judged;
 pub(crate) mod owned;
 pub(crate) mod powers;
 pub(crate) mod replica;
@@ -20,7 +25,9 @@ pub(crate) mod routine;
 pub(crate) mod script;
 pub(crate) mod select;
 pub(crate) mod toc;
+pub(crate) mod tokens;
 pub(crate) mod versions;
+pub(crate) mod written;
 
 use std::io::Write as _;
 

@@ -64,9 +64,16 @@ pub(crate) struct Scanner {
     open: u32,
     /// Comments between statements that name the next object.
     names: Vec<Vec<u8>>,
+    /// Whether `\connect`, which `pg_dump --create` writes, is taken for a statement.
+    takes_connect: bool,
 }
 
 impl Scanner {
+    /// For a script that another program left, which may have `\connect`.
+    pub(crate) fn with_connect(takes_connect: bool) -> Self {
+        Self { takes_connect, ..Self::default() }
+    }
+
     /// Takes bytes up to the end of a line, and returns their number. Every complete statement must have been taken
     /// before.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> usize {
@@ -176,6 +183,11 @@ impl Scanner {
             }
             [b'\\', ..] => {
                 let word = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+                if self.takes_connect && !self.begun && word == br"\connect" {
+                    self.statement = rest.trim_ascii_end().to_vec();
+                    self.at = self.line.len();
+                    return Ok(true);
+                }
                 if self.begun || ![&br"\restrict"[..], br"\unrestrict"].contains(&word) {
                     return Err(Refusal::Command(self.number()));
                 }
@@ -324,14 +336,15 @@ pub(crate) enum Rows {
 
 /// Looks for the end of rows in bytes, which begin a line if `fresh`.
 pub(crate) fn rows(bytes: &[u8], fresh: bool) -> Rows {
-    const END: &[u8] = b"\\.\n";
+    // The second one is of a file that was written on Windows.
+    const ENDS: [&[u8]; 2] = [b"\\.\n", b"\\.\r\n"];
     let (mut at, mut begins) = (0, fresh);
     loop {
         let rest = &bytes[at..];
-        if begins && rest.starts_with(END) {
-            return Rows::End(at, at + END.len());
+        if begins && let Some(end) = ENDS.iter().find(|end| rest.starts_with(end)) {
+            return Rows::End(at, at + end.len());
         }
-        if begins && END.starts_with(rest) {
+        if begins && ENDS.iter().any(|end| end.starts_with(rest)) {
             return Rows::Go(at);
         }
         let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return Rows::Go(bytes.len()) };
@@ -438,6 +451,9 @@ mod tests {
             ("a\n\\", true, Rows::Go(2)),
             ("a\n\\.", true, Rows::Go(2)),
             ("\\N\n\\.\n", true, Rows::End(3, 6)),
+            ("a\r\n\\.\r\nSELECT", true, Rows::End(3, 7)),
+            ("a\r\n\\.\r", true, Rows::Go(3)),
+            ("\\.\rb\n", true, Rows::Go(5)),
             ("", true, Rows::Go(0)),
         ] {
             assert_eq!(rows(bytes.as_bytes(), fresh), found, "{bytes:?}");

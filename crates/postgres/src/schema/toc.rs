@@ -82,6 +82,8 @@ pub(crate) struct Toc {
     pub(crate) compressed: bool,
     /// Bytes of its numbers and of its offsets.
     pub(crate) sizes: (usize, usize),
+    /// The versions of the server that it is of, and of the program that wrote it, as texts.
+    pub(crate) versions: (String, String),
     /// Its objects, in order.
     pub(crate) entries: Vec<Entry>,
     /// Where the rows of each entry are.
@@ -103,14 +105,14 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     read(bytes).map(|toc| toc.entries)
 }
 
-/// Reads the entries from the front of an archive; `None` while there are too few bytes.
+/// Reads the table of contents from the front of an archive; `None` while there are too few bytes.
 ///
 /// # Errors
 /// The defect of the archive.
-pub(crate) fn front(bytes: &[u8]) -> Result<Option<Vec<Entry>>, String> {
+pub(crate) fn front(bytes: &[u8]) -> Result<Option<Toc>, String> {
     let mut reader = Reader::new(bytes);
     match read_from(&mut reader, bytes) {
-        Ok(toc) => Ok(Some(toc.entries)),
+        Ok(toc) => Ok(Some(toc)),
         Err(_) if reader.is_cut_off => Ok(None),
         Err(cause) => Err(cause),
     }
@@ -149,12 +151,11 @@ fn read_from(reader: &mut Reader<'_>, bytes: &[u8]) -> Result<Toc, String> {
     for _ in 0..7 {
         reader.int()?;
     }
-    for _ in 0..3 {
-        reader.text()?;
-    }
+    let _database = reader.text()?;
+    let versions = (reader.text()?.unwrap_or_default(), reader.text()?.unwrap_or_default());
     let count = reader.int()?;
     let sizes = (reader.int, reader.offset);
-    let mut toc = Toc { form, compressed, sizes, entries: Vec::new(), data: Vec::new() };
+    let mut toc = Toc { form, compressed, sizes, versions, entries: Vec::new(), data: Vec::new() };
     let mut section = Section::Before;
     for _ in 0..count {
         let entry = entry(reader, minor, &mut section)?;

@@ -259,7 +259,7 @@ async fn commands_for_psql_are_never_run() {
         ("\\connect postgres", Some("postgres.psql-command")),
         ("\\unrestrict `touch TOUCHED`", None),
         ("SELECT '", Some("postgres.different")),
-        ("COPY public.big TO PROGRAM 'touch /nowhere/x';", Some("postgres.refused")),
+        ("COPY public.big TO PROGRAM 'touch TOUCHED';", Some("postgres.copy-of-file")),
     ] {
         let hostile = hostile.replace("TOUCHED", &touched.display().to_string());
         let script = format!("$REAL \"$@\"\nprintf '%s\\n' \"{}\"", hostile.replace('\\', "\\\\").replace('`', "\\`"));

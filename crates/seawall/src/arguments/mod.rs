@@ -180,7 +180,7 @@ pub(crate) enum Command {
     Start(StartArguments),
     /// Ask a running process to stop a database, after shipping what is committed
     Stop(StopArguments),
-    /// Check a configuration, or have a running process read it again
+    /// Check a configuration, make one of another program's, or have a running process read it again
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Try out the channels that are told of alarms
@@ -264,7 +264,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 64);
+        assert_eq!(commands.len(), 65);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -319,6 +319,9 @@ mod tests {
             ("seawall restore v --to postgresql://h/d --table a --clean", false),
             ("seawall restore v --to postgresql://h/d --data-only --clean", false),
             ("seawall restore v -o b --table a", false),
+            ("seawall restore shop.sql.gz --to postgresql://h/d --encryption-key-file k", true),
+            ("seawall restore shop.sql.gz -o b --encryption-key-file k", false),
+            ("seawall verify shop.sql.gz --encryption-key-file k", true),
             ("seawall restore v -o b --clean", false),
             ("seawall backup postgresql://h/d ./vault --memory 64MB", true),
             ("seawall backup shop", true),
@@ -366,6 +369,9 @@ mod tests {
             ("seawall lmdb", false),
             ("seawall config check --config f.yml --no-expand-env", true),
             ("seawall config", false),
+            ("seawall config import .dbbackup.conf", true),
+            ("seawall config import .dbbackup.conf -o seawall.yml --force", true),
+            ("seawall config import", false),
             ("seawall notify test", true),
             ("seawall notify test pager --config f.yml --json", true),
             ("seawall notify", false),

@@ -158,6 +158,8 @@ impl RegisterArguments {
 pub(crate) enum ConfigCommand {
     /// Show how Seawall understands a configuration, or what is wrong with it
     Check(CheckArguments),
+    /// Make a seawall.yml of the configuration of dbbackup
+    Import(ImportArguments),
     /// Ask a running process to read its configuration again
     Reload(ReloadArguments),
 }
@@ -168,6 +170,25 @@ pub(crate) enum ConfigCommand {
 pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
+}
+
+/// `seawall config import`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  seawall config import .dbbackup.conf\n  seawall config import .dbbackup.conf -o seawall.yml\n\n\
+    Passwords and keys are never copied: the output says where Seawall looks for each of them.\n\n\
+    Exit codes: 0 all of it is understood, 3 it has keys that are unknown"
+)]
+pub(crate) struct ImportArguments {
+    /// The configuration of dbbackup
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The file to make; it must not exist [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
 }
 
 /// `seawall config reload`

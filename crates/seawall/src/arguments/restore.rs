@@ -20,11 +20,13 @@ use super::{ConfigArguments, PastArguments, ServerArguments, span};
     seawall restore s3://bucket/tenants --all -o ./tenants\n  \
     seawall restore s3://bucket/shop --to postgresql://app@new/shop2\n  \
     seawall restore s3://bucket/shop -o shop.dump\n  \
+    seawall restore pg_shop_20261128_030000.sql.zst --to postgresql://postgres@new/shop\n  \
     seawall restore s3://bucket/cluster --to postgresql://postgres@new/\n  \
     seawall restore s3://bucket/main -o /var/lib/postgresql/18/main --at '2026-11-22 10:31:07+01:00'\n  \
     seawall restore s3://bucket/main -o ./data --target lsn:16/B374D848 --tablespace /mnt/fast=/mnt/new --start")]
 pub(crate) struct RestoreArguments {
-    /// A vault (folder or URL), or the name or path of a database in the configuration
+    /// A vault (folder or URL), or the name or path of a database in the configuration. With --to also a backup that dbbackup,
+    /// pg_dump, mysqldump or mariadb-dump left as a file, or an unpacked one of a whole server as a folder
     #[arg(value_name = "VAULT|NAME|PATH", required_unless_present = "all")]
     pub(crate) source: Option<String>,
     /// Restore every database below the vault into a folder; without a vault, every database of the configuration
@@ -85,6 +87,9 @@ pub(crate) struct RestoreArguments {
     /// Restore a cluster's files and log, where the vault also holds its logical backups
     #[arg(long, conflicts_with_all = ["all", "to", "follow", "force"], help_heading = "PostgreSQL clusters")]
     pub(crate) physical: bool,
+    /// With --to, of an encrypted backup of dbbackup: the file with its key [default: the variable DBBACKUP_ENCRYPTION_KEY]
+    #[arg(long, requires = "to", conflicts_with = "output", value_name = "FILE", help_heading = "Servers")]
+    pub(crate) encryption_key_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) server: ServerArguments,
     /// The moment to restore: RFC 3339, "10 minutes ago", a transaction id of 16 hex digits, the name of a set, or latest

@@ -48,6 +48,7 @@ pub(crate) struct CompareArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall verify ./vault\n  seawall verify --strong ./vault\n  \
     seawall verify s3://bucket/app --json\n  seawall verify s3://bucket/app --restore\n  \
+    seawall verify pg_cluster_20261128_030000.tar.gz\n  \
     seawall verify app --restore --level engine --scratch /mnt/large\n  \
     seawall verify s3://bucket/shop --restore --to postgresql://postgres@test/\n\n\
     With --restore the result is recorded in the vault; `seawall timeline` shows the newest ones.")]
@@ -89,6 +90,9 @@ pub(crate) struct VerifyArguments {
     pub(crate) proof_timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) server: ServerArguments,
+    /// Of an encrypted backup of dbbackup: the file with its key [default: the variable DBBACKUP_ENCRYPTION_KEY]
+    #[arg(long, conflicts_with_all = ["restore", "strong"], value_name = "FILE", help_heading = "Servers")]
+    pub(crate) encryption_key_file: Option<PathBuf>,
     /// Also compare each object's bytes with its recorded BLAKE3; exit code 3 if some objects have none
     #[arg(long)]
     pub(crate) strong: bool,

@@ -14,11 +14,13 @@ mod doctor;
 mod explain;
 mod fleet;
 mod follow;
+mod import;
 mod init;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod maintain;
 mod notify;
+mod outside;
 mod pin;
 pub(crate) mod prove;
 mod prove_server;
@@ -91,6 +93,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Start(arguments) => agent::change(Change::Start, &arguments.change, edge),
         Command::Stop(arguments) => agent::change(Change::Stop, &arguments.change, edge),
         Command::Config(ConfigCommand::Check(arguments)) => check::run(&arguments, edge),
+        Command::Config(ConfigCommand::Import(arguments)) => import::run(&arguments, edge),
         Command::Config(ConfigCommand::Reload(arguments)) => reload::run(&arguments, edge),
         Command::Notify(NotifyCommand::Test(arguments)) => notify::run(&arguments, edge),
         Command::Vault(command) => vault::run(&command, edge, common.json),

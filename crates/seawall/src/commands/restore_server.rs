@@ -36,6 +36,13 @@ pub(crate) fn run(
         let cause = "--definer is for MySQL and MariaDB, whose objects have definers, and this is another server";
         return Err(usage("usage.arguments", to, cause, "leave it out"));
     }
+    if let Some(dump) = super::outside::look(
+        arguments.source.as_deref().unwrap_or_default(),
+        arguments.encryption_key_file.as_deref(),
+        edge,
+    )? {
+        return super::outside::restore(arguments, &dump, &target, edge, (&when, json));
+    }
     let (shown, url) = (target.to_string(), target.clone());
     let target = target.destination(&edge.environment);
     let source = arguments.source.as_deref().unwrap_or_default();
@@ -51,18 +58,7 @@ pub(crate) fn run(
             return Err(usage("usage.server", source, "this is a database file of the configuration", next));
         }
     };
-    let options = RestoreOptions {
-        when,
-        clean: arguments.clean,
-        tables: arguments.table.clone(),
-        data_only: arguments.data_only,
-        owners: !arguments.no_owner,
-        definers: arguments.definer.clone(),
-        without_superuser: arguments.without_superuser,
-        database: arguments.database.clone(),
-        dry_run: arguments.dry_run,
-        limits: limits(&arguments.server)?,
-    };
+    let options = options(arguments, when)?;
     let progress = progress(edge, json);
     let work = async {
         let opener = edge.opener(1)?;
@@ -122,6 +118,22 @@ pub(crate) fn run(
         _ => exit(&restored),
     };
     Ok(tell(output, &options.limits))
+}
+
+/// How a restore into a server is asked for.
+pub(super) fn options(arguments: &RestoreArguments, when: When) -> Result<RestoreOptions, Failure> {
+    Ok(RestoreOptions {
+        when,
+        clean: arguments.clean,
+        tables: arguments.table.clone(),
+        data_only: arguments.data_only,
+        owners: !arguments.no_owner,
+        definers: arguments.definer.clone(),
+        without_superuser: arguments.without_superuser,
+        database: arguments.database.clone(),
+        dry_run: arguments.dry_run,
+        limits: limits(&arguments.server)?,
+    })
 }
 
 /// Takes databases out of a cluster: it is recovered in a folder that goes afterwards, and so is the backup that is made there.

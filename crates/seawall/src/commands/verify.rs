@@ -18,6 +18,9 @@ use crate::{runtime, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
+    if let Some(dump) = super::outside::look(&arguments.source, arguments.encryption_key_file.as_deref(), edge)? {
+        return super::outside::verify(arguments, &dump, edge, json);
+    }
     let source = Source::find(&arguments.source, &arguments.config, edge)?.past(&arguments.past)?;
     if arguments.restore {
         return super::prove::run(arguments, source, edge, json);

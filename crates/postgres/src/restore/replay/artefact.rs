@@ -1,9 +1,9 @@
-//! A set that is one artefact of `pg_dump`: opening it, and what its target lacks.
+//! An artefact of `pg_dump`, as a set or as a file: opening it, and what its target lacks.
 
 use std::sync::Arc;
 
+use futures::TryStreamExt as _;
 use futures::stream::BoxStream;
-use futures::{StreamExt as _, TryStreamExt as _};
 use seawall_archive::names::{ProofName, unfinished};
 use seawall_archive::preflight::{Lack, Look};
 use seawall_archive::{Artefact as Kept, Manifest, SetReader};
@@ -16,28 +16,30 @@ use crate::detail::{ItemDetail, SetDetail};
 use crate::preflight::Request;
 use crate::preflight::restorer::Destination;
 use crate::quote::ident;
-use crate::restore::replay::joined;
+use crate::restore::replay::origin::Origin;
 use crate::restore::set;
 use crate::schema::toc::{self, Entry};
 use crate::tools::{self, Tool};
 use crate::{Error, Format, RestoreOptions, World, preflight};
 
-/// A set that is one artefact of `pg_dump`.
+/// One artefact of `pg_dump`.
 pub(crate) struct Artefact<'a> {
-    pub(super) reader: Arc<SetReader>,
-    /// Its items.
-    what: Kept,
+    pub(super) origin: Origin,
     pub(crate) detail: SetDetail,
     pub(crate) needs: Needs,
     /// The program that makes a script of it; `None` for a script.
     pub(super) pg_restore: Option<Tool>,
     /// The objects of its table of contents; a script has none.
-    entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
+    /// Whether names without a schema are meant in `public`. `pg_dump` writes schemas everywhere.
+    pub(super) in_public: bool,
+    /// Roles that the same restore makes first.
+    pub(super) made: Vec<String>,
     pub(super) options: &'a RestoreOptions,
 }
 
 /// The most bytes of a table of contents that are read before a restore begins.
-const LARGEST_CONTENTS: usize = 256 << 20;
+pub(super) const LARGEST_CONTENTS: usize = 256 << 20;
 
 /// The refusal of an option that artefacts don't have.
 fn in_parts(manifest: &Manifest, format: &str, cause: &str) -> Error {
@@ -86,7 +88,17 @@ impl<'a> Artefact<'a> {
             }
             Format::Native | Format::Plain => None,
         };
-        let mut artefact = Self { reader, what, detail, needs, pg_restore, entries: Vec::new(), options };
+        let origin = Origin::Set { reader, what };
+        let mut artefact = Self {
+            origin,
+            detail,
+            needs,
+            pg_restore,
+            entries: Vec::new(),
+            in_public: false,
+            made: Vec::new(),
+            options,
+        };
         artefact.entries = artefact.read_entries().await?;
         Ok(artefact)
     }
@@ -103,7 +115,7 @@ impl<'a> Artefact<'a> {
                 continue;
             }
             match toc::front(&front) {
-                Ok(Some(entries)) => return Ok(entries),
+                Ok(Some(toc)) => return Ok(toc.entries),
                 Ok(None) if front.len() < LARGEST_CONTENTS => enough = front.len().saturating_mul(2),
                 Ok(None) => break,
                 Err(cause) => {
@@ -114,17 +126,14 @@ impl<'a> Artefact<'a> {
             }
         }
         match toc::front(&front) {
-            Ok(Some(entries)) => Ok(entries),
-            _ => Err(set::corrupt(&self.reader, "its table of contents is cut off")),
+            Ok(Some(toc)) => Ok(toc.entries),
+            _ => Err(self.origin.corrupt("its table of contents is cut off")),
         }
     }
 
     /// The artefact as one archive, or as a script.
     pub(super) async fn content(&self) -> Result<BoxStream<'static, Result<Vec<u8>, Error>>, Error> {
-        Ok(match &self.what {
-            Kept::File(item) => self.reader.content(*item).map_err(Error::from).boxed(),
-            Kept::Directory(items) => joined::archive(&self.reader, items).await?.boxed(),
-        })
+        self.origin.content().await
     }
 
     pub(crate) async fn lacks(
@@ -143,7 +152,7 @@ impl<'a> Artefact<'a> {
             at_once: false,
             after: &after,
             known: &none,
-            made: &[],
+            made: &self.made,
             owners,
             tries: self.options.without_superuser,
             whole: true,
@@ -177,15 +186,15 @@ impl<'a> Artefact<'a> {
         self.detail.text_encoding().unwrap_or_default()
     }
 
-    /// The set's manifest.
-    pub(crate) fn manifest(&self) -> &Manifest {
-        self.reader.manifest()
+    /// Its bytes, about.
+    pub(crate) fn raw(&self) -> u64 {
+        self.origin.raw()
     }
 
     /// The title of the restore's journal: no other restore has the same one.
     pub(super) fn title(&self) -> String {
         let owners = if self.options.owners { "" } else { " without owners" };
-        format!("artefact of set {}{owners}", self.reader.manifest().id)
+        format!("artefact of {}{owners}", self.origin.id())
     }
 
     /// The name of the database until it is whole and gets its own `name`.

@@ -1,7 +1,9 @@
 //! A database filled from an artefact: a new one under a name of its own, or an empty one where it is.
 
+use seawall_archive::server::Filled;
 use seawall_core::Progress;
 
+use crate::Error;
 use crate::build::{refresh, statistics};
 use crate::catalog::{globals, notes, properties};
 use crate::client::tried::{Refused, is_about_the_statement};
@@ -15,7 +17,6 @@ use crate::restore::replay::player::is_said;
 use crate::restore::{self, begin, place, server};
 use crate::schema::diagnose::shown;
 use crate::schema::guard;
-use crate::{Error, Restored};
 
 /// The state in which a restore finds a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +83,7 @@ impl Artefact<'_> {
         &self,
         target: &Target,
         progress: &dyn Progress,
-        restored: &mut Restored,
+        restored: &mut Filled,
     ) -> Result<(), Error> {
         let mut connection = self.connect(target).await?;
         let refused = |code, cause: String, next: &str| {
@@ -103,7 +104,7 @@ impl Artefact<'_> {
         let mut told = Told::default();
         self.fill(&mut connection, None, progress, &mut told).await?;
         restored.without_statistics = told.without_statistics;
-        restored.refused = told.refused;
+        (restored.refused, restored.rows, restored.passed_over) = (told.refused, told.rows, told.passed_over);
         connection.close().await;
         Ok(())
     }
@@ -136,7 +137,7 @@ impl Artefact<'_> {
         if name.is_some() {
             told.refused = guard::tried(connection, &properties::first_drops(&self.needs.properties)).await?;
         }
-        progress.begin("load", Some(self.reader.manifest().totals.raw));
+        progress.begin("load", Some(self.raw()));
         let last = self.replay(connection, progress, told).await?;
         progress.finish();
         if let Some((name, shown)) = name {

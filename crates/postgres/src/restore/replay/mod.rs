@@ -4,18 +4,24 @@
 //! server. A directory is made into a custom dump first (`joined`). `psql` never reads any of them (see `schema::script`). A new
 //! database gets its name when it is whole (I8). One connection restores, and an interrupted restore begins anew.
 //!
-//! The room: `artefact` (such a set, opened), `fill` (a database filled from it), `pipe` (it as a script), `joined` (a
-//! directory as one archive), `player` (a script on its way).
+//! The room: `artefact` (such a set, opened), `origin` (where its bytes come from), `fill` (a database filled from it), `pipe` (it as
+//! a script), `joined` (a directory as one archive), `player` (a script on its way), `outside` (a file that another
+//! program left), `roles` (what belongs to no database, from such a file), `checked` (such a file, read without a server).
 
 pub(crate) mod artefact;
+pub(crate) mod checked;
 mod fill;
 mod joined;
+mod origin;
+pub(crate) mod outside;
 pub(crate) mod pipe;
 mod player;
+pub(crate) mod roles;
 
 use std::sync::Arc;
 
 use seawall_archive::SetReader;
+use seawall_archive::server::Filled;
 use seawall_core::Progress;
 
 use crate::catalog::globals::{self, Found};
@@ -35,6 +41,10 @@ pub(crate) struct Told {
     pub(crate) without_statistics: Vec<(String, String)>,
     /// See [`Restored::refused`].
     pub(crate) refused: Vec<(String, String)>,
+    /// Rows that the server took.
+    pub(crate) rows: u64,
+    /// Statements about the database as a whole, which aren't run.
+    pub(crate) passed_over: Vec<String>,
 }
 
 /// Restores the artefact that a set is.
@@ -47,6 +57,21 @@ pub(crate) async fn restore(
     restored: &mut Restored,
 ) -> Result<(), Error> {
     let artefact = Artefact::open(reader, options, world).await?;
+    let mut filled = Filled::default();
+    let done = restore_artefact(&artefact, target, options, progress, &mut filled).await;
+    (restored.lacks, restored.doubts) = (filled.lacks, filled.doubts);
+    (restored.without_statistics, restored.refused) = (filled.without_statistics, filled.refused);
+    done
+}
+
+/// Restores an artefact that was opened, into a database that is made or is empty.
+async fn restore_artefact(
+    artefact: &Artefact<'_>,
+    target: &Target,
+    options: &RestoreOptions,
+    progress: Arc<dyn Progress>,
+    restored: &mut Filled,
+) -> Result<(), Error> {
     if !options.dry_run {
         // Of a set of Seawall's own format: only that puts databases aside.
         naming::undo_left(target, &[&target.database]).await?;
@@ -55,7 +80,7 @@ pub(crate) async fn restore(
     let exists = found != Found::Nothing;
     if found == Found::Invalid && !options.clean {
         restored.lacks.push(globals::invalid(&target.database));
-        return if options.dry_run { Ok(()) } else { preflight::refuse(&restored.target, &restored.lacks) };
+        return if options.dry_run { Ok(()) } else { preflight::refuse(&target.to_string(), &restored.lacks) };
     }
     let into = if exists && !options.clean { Destination::Existing } else { Destination::New { replaces: exists } };
     let look = artefact.lacks(&mut connection, target, into).await?;
@@ -64,7 +89,7 @@ pub(crate) async fn restore(
     if options.dry_run {
         return Ok(());
     }
-    preflight::refuse(&restored.target, &restored.lacks)?;
+    preflight::refuse(&target.to_string(), &restored.lacks)?;
     if exists && !options.clean {
         return artefact.fill_in_place(target, &*progress, restored).await;
     }
@@ -74,7 +99,7 @@ pub(crate) async fn restore(
     let mut told = Told::default();
     let made = artefact.make(target, &*progress, &mut told).await?;
     restored.without_statistics = told.without_statistics;
-    restored.refused = told.refused;
+    (restored.refused, restored.rows, restored.passed_over) = (told.refused, told.rows, told.passed_over);
     let properties = (&artefact.needs.properties, options.owners);
     let named = naming::take_name(target, &made.database, &target.database, exists, properties).await;
     named.map_err(|error| error.leaves(&made.database))

@@ -11,8 +11,8 @@ use crate::client::Connection;
 use crate::restore::replay::Told;
 use crate::restore::replay::artefact::Artefact;
 use crate::restore::replay::player::{Input, Player, Stopped};
-use crate::restore::set;
 use crate::schema::script::{Refusal, Scanner};
+use crate::schema::written::Judge;
 use crate::tools::Running;
 
 /// How much of the output of `pg_restore` is read at once.
@@ -31,6 +31,13 @@ impl Artefact<'_> {
             raw
         };
         let content = self.content().await?.map_ok(counted);
+        if self.in_public {
+            connection.execute("SET search_path = public").await?;
+            let last = self.play(connection, content, told).await?;
+            // As all of ours has it. A statement of the script may have changed it as well.
+            connection.execute("SELECT pg_catalog.set_config('search_path', '', false)").await?;
+            return Ok(last);
+        }
         let Some(tool) = &self.pg_restore else { return self.play(connection, content, told).await };
         let mut arguments = vec!["--format=custom".to_owned(), "--file=-".to_owned()];
         if !self.options.owners {
@@ -42,7 +49,7 @@ impl Artefact<'_> {
         running.finish().await?;
         match all {
             true => Ok(last),
-            false => Err(set::corrupt(&self.reader, "pg_restore took its beginning for all of it")),
+            false => Err(self.origin.corrupt("pg_restore took its beginning for all of it")),
         }
     }
 
@@ -52,25 +59,34 @@ impl Artefact<'_> {
     {
         let superuser = is_powerful(connection).await?;
         let input = Input::new(input);
+        let is_file = self.origin.is_file();
         let mut player = Player {
             connection,
             input,
-            scanner: Scanner::default(),
+            scanner: Scanner::with_connect(is_file),
             account: &mut told.account,
             refused: &mut told.refused,
             superuser,
+            owners: self.options.owners,
+            rows: &mut told.rows,
             last: Vec::new(),
+            judge: is_file.then(Judge::default),
+            passed_over: &mut told.passed_over,
         };
-        let played = player.play().await.map_err(|stopped| match stopped {
+        let played = player.play().await;
+        if played.is_ok() && player.judge.as_ref().is_some_and(|judge| judge.statements == 0) {
+            return Err(self.origin.empty());
+        }
+        let played = played.map_err(|stopped| match stopped {
             Stopped::Error(error) => error,
             Stopped::Refused(Refusal::Wrong(line, cause)) => {
-                set::corrupt(&self.reader, format!("line {line} of its script: {cause}"))
+                self.origin.corrupt(format!("line {line} of its script: {cause}"))
             }
             Stopped::Refused(Refusal::Command(line)) => Error::Refused {
                 code: "postgres.psql-command",
-                object: format!("set {}", self.reader.manifest().id),
-                cause: format!("line {line} of its script is a command for psql, which pg_dump doesn't write"),
-                next: "don't give it to psql; get the file with -o FILE, and look at that line".to_owned(),
+                object: self.origin.object(),
+                cause: format!("line {line} of its script is a command for psql, and none is followed"),
+                next: self.origin.look_at_the_line().to_owned(),
             },
         });
         played.map(|()| player.last)
@@ -83,7 +99,7 @@ pub(crate) async fn is_powerful(connection: &mut Connection) -> Result<bool, Err
 }
 
 /// Writes everything to a tool; false if the tool stopped reading before the end.
-async fn feed<S>(mut input: ChildStdin, mut content: S) -> Result<bool, Error>
+pub(super) async fn feed<S>(mut input: ChildStdin, mut content: S) -> Result<bool, Error>
 where
     S: Stream<Item = Result<Vec<u8>, Error>> + Unpin,
 {
@@ -97,7 +113,7 @@ where
 }
 
 /// The output of a tool, in pieces.
-fn output(running: &mut Running) -> impl Stream<Item = Result<Vec<u8>, Error>> {
+pub(super) fn output(running: &mut Running) -> impl Stream<Item = Result<Vec<u8>, Error>> {
     stream::try_unfold(Some(running), |running| async {
         let Some(running) = running else { return Ok(None) };
         let mut piece = Vec::with_capacity(PIECE);

@@ -3,6 +3,7 @@
 //! What sees all that is done once it is there, event triggers, is put aside for the end.
 
 use futures::{Stream, StreamExt as _};
+use seawall_core::{Failure, Kind};
 
 use crate::Error;
 use crate::build::refresh;
@@ -11,10 +12,13 @@ use crate::client::tried::{Refused, is_about_the_statement};
 use crate::preflight::grantors;
 use crate::schema::NEWER;
 use crate::schema::account::Account;
+use crate::schema::copied;
 use crate::schema::diagnose::shown;
 use crate::schema::guard;
+use crate::schema::judged;
 use crate::schema::powers;
 use crate::schema::script::{self, Refusal, Rows, Scanner};
+use crate::schema::written::{Judge, Meant, Why};
 
 /// Whether a statement only says something of an object that may be another's, or that a library must know.
 pub(crate) fn is_said(statement: &[u8]) -> bool {
@@ -29,7 +33,7 @@ pub(crate) struct Input<S> {
     pieces: S,
     /// The piece at hand, and how much of it is done.
     bytes: Vec<u8>,
-    at: usize,
+    pub(super) at: usize,
 }
 
 impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Input<S> {
@@ -39,12 +43,12 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Input<S> {
     }
 
     /// What is left of the piece at hand.
-    fn rest(&self) -> &[u8] {
+    pub(super) fn rest(&self) -> &[u8] {
         &self.bytes[self.at..]
     }
 
     /// Puts the next piece behind what is left of this one; false when there is none.
-    async fn more(&mut self) -> Result<bool, Error> {
+    pub(super) async fn more(&mut self) -> Result<bool, Error> {
         let Some(mut piece) = self.pieces.next().await.transpose()? else { return Ok(false) };
         if !self.rest().is_empty() {
             piece.splice(0..0, self.rest().iter().copied());
@@ -83,8 +87,16 @@ pub(crate) struct Player<'a, S> {
     pub(crate) refused: &'a mut Vec<Refused>,
     /// Whether its role may grant as any role.
     pub(crate) superuser: bool,
+    /// Whether owners and grants are restored.
+    pub(crate) owners: bool,
+    /// Rows that the server took.
+    pub(crate) rows: &'a mut u64,
     /// Statements for the end: event triggers see all that is done once they are there.
     pub(crate) last: Vec<Vec<u8>>,
+    /// Decides what is run of a file that another program left. `None`: of a set, whatever `pg_dump` wrote is run.
+    pub(crate) judge: Option<Judge>,
+    /// Statements that were passed over.
+    pub(crate) passed_over: &'a mut Vec<String>,
 }
 
 impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
@@ -120,6 +132,22 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
         if let Some(account) = self.account {
             names.iter().for_each(|name| account.name(name));
         }
+        if judged::is_of_owners(statement) && !self.owners {
+            return Ok(());
+        }
+        if let Some(judge) = &mut self.judge {
+            match judge.judge(statement) {
+                Meant::Run | Meant::Rows => {}
+                Meant::OfDatabase | Meant::MakesDatabase(_) => {
+                    self.passed_over.push(shown(statement));
+                    return Ok(());
+                }
+                Meant::Connects(_) => return Err(Refusal::Command(self.scanner.number()).into()),
+                Meant::Refused(why) => return Err(refused(about, why).into()),
+            }
+        } else if copied::is_copy_of_a_file(statement) {
+            return Err(refused(about, Why::File).into());
+        }
         // A guard puts them aside itself.
         if self.connection.guard.is_none() && powers::is_of_event_triggers(statement) {
             if let Some(account) = self.account {
@@ -138,6 +166,9 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
             Err(error) if statement.starts_with(REFRESH) && refresh::is_the_views_own(&error) => {
                 self.refused.push((shown(statement), error.cause()));
                 None
+            }
+            Err(error) if error.sqlstate() == Some("42704") && judged::is_of_owners(statement) => {
+                return Err(without_role(about, &error).into());
             }
             ran => ran.map_err(|error| error.about(&*about))?,
         };
@@ -179,6 +210,7 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
             account.copied();
         }
         self.scanner.passed(sent + 1);
+        *self.rows += sent;
         match loaded == sent {
             true => Ok(()),
             false => {
@@ -186,6 +218,51 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
                 Err(Error::Different { object: about, cause }.into())
             }
         }
+    }
+}
+
+/// The refusal of a statement that no program writes who backs up one database.
+pub(super) fn refused(object: String, why: Why) -> Error {
+    let (code, cause, next) = match why {
+        Why::File => (
+            "postgres.copy-of-file",
+            "it has the server read or write a file of its own, or run a program, which pg_dump never writes",
+            "don't restore this dump: somebody has changed it",
+        ),
+        Why::RowsInAnotherForm => (
+            "postgres.statement",
+            "its rows are in another form than pg_dump's, such as CSV, and aren't read here",
+            "restore the script with psql, if you trust it",
+        ),
+        Why::Escapes => (
+            "postgres.statement",
+            "it lets backslashes end texts elsewhere, so the ends of the statements behind it aren't certain",
+            "make another dump while standard_conforming_strings is on; or restore this one with psql, if you trust it",
+        ),
+        Why::Other => (
+            "postgres.statement",
+            "it isn't among the statements that pg_dump writes for one database, and only these are run",
+            "look at that line; if you trust the file, take the line out of a copy of it, or restore it with psql",
+        ),
+        Why::NoEnd => {
+            let cause = "a function before these rows has no semicolon at its end, so they are part of its statement: a \
+                         known defect of dbbackup 5.3 and 6";
+            let next =
+                "put a line with a semicolon before this COPY into a copy of the file; or restore another backup";
+            let failure = Failure::new(Kind::Corrupt, "dump.damaged", object, cause, next);
+            return Error::File(Box::new(failure));
+        }
+    };
+    Error::Refused { code, object, cause: cause.to_owned(), next: next.to_owned() }
+}
+
+/// The refusal of an owner or a grant whose role isn't there.
+fn without_role(object: String, error: &Error) -> Error {
+    Error::Refused {
+        code: "postgres.no-role",
+        object,
+        cause: error.cause(),
+        next: "CREATE ROLE what it names, then start again; or leave owners and grants out with --no-owner".to_owned(),
     }
 }
 

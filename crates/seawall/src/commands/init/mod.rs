@@ -112,7 +112,7 @@ fn asked(arguments: &InitArguments, found: &Found, edge: &Edge) -> Result<Answer
 }
 
 /// Writes the file whole or not at all. Only this user may read it, because a password may be added to it.
-fn save(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
+pub(super) fn save(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
     let failed = |error: &std::io::Error| {
         let kind = match error.kind() {
             std::io::ErrorKind::PermissionDenied => Kind::Denied,
