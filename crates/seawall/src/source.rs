@@ -185,7 +185,7 @@ fn decide(text: &str, is_vault: bool, config: Option<&Config>, edge: &Edge) -> R
 }
 
 /// Which of several vaults was taken, and which were passed over.
-fn told(choice: &Choice) -> String {
+pub(crate) fn told(choice: &Choice) -> String {
     let away = choice.away.iter().map(|failure| format!("{}: passed over: {}\n", failure.object, failure.cause));
     away.chain([format!("from {}\n", choice.database.vault)]).collect()
 }

@@ -28,7 +28,7 @@ fn policy() -> Policy {
 }
 
 fn settings(record: Option<PathBuf>) -> Settings {
-    Settings { record, notes: true, clock: Arc::new(SystemClock), judge: None }
+    Settings { record, notes: true, clock: Arc::new(SystemClock), judge: None, look: None }
 }
 
 fn places(stores: &[SimulatedStore]) -> Vec<Place> {
@@ -450,6 +450,132 @@ async fn a_write_that_was_cut_off_is_replaced_by_another_of_the_same_size() {
     in_step(&vault).await;
     assert_eq!(content(stores[0].truth()).await["0000/2"], "another");
     assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+}
+
+/// Nothing tells what a streamed object was to be. It was never acknowledged, so what the other vault has counts.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_write_that_was_cut_off_by_a_kill_is_replaced_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    let stores = two();
+    let vault = open(&stores, Some(record.clone()));
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    let mut upload = vault.upload(&key("0009/1"), None);
+    upload.write(Bytes::from(vec![1; 350])).await.expect("sent");
+    std::mem::forget(upload);
+    drop(vault);
+    // The process died when the first vault had just completed it.
+    let whole = Bytes::from(vec![1; 350]);
+    stores[0].truth().put(&key("0009/1"), whole, &PutOptions::default()).await.expect("put");
+    stores[0].fail_from(0);
+    let vault = open(&stores, Some(record));
+    let mut upload = vault.upload(&key("0009/1"), None);
+    upload.write(Bytes::from(vec![2; 350])).await.expect("sent");
+    upload.finish().await.expect("finished");
+    stores[0].revive();
+    in_step(&vault).await;
+    assert_eq!(content(stores[0].truth()).await["0009/1"], vec![2; 350]);
+    assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+}
+
+fn looking(stores: &[SimulatedStore], record: &Path) -> Vault {
+    let settings = Settings { look: Some(Duration::from_secs(3600)), ..settings(Some(record.to_owned())) };
+    SeveralStore::vault(places(stores), policy(), settings)
+}
+
+async fn delete_all(store: &SimulatedStore) {
+    let names: Vec<ObjectKey> = content(store.truth()).await.keys().map(|name| key(name)).collect();
+    store.truth().delete(&names).await.expect("deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vault_that_was_emptied_or_set_back_is_found_by_a_look() {
+    let put = async |vault: &Vault, i: u32| {
+        vault.create(&key(&format!("0000/{i:03}")), format!("object {i}").into(), None).await.expect("created");
+    };
+    for (emptied, keep) in [(0, 0), (1, 0), (1, 10)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let stores = two();
+        let vault = looking(&stores, &folder.path().join("several.json"));
+        for i in 0..20 {
+            put(&vault, i).await;
+        }
+        // A look.
+        tokio::time::sleep(Duration::from_secs(3601)).await;
+        let old = content(stores[emptied].truth()).await;
+        for i in 20..40 {
+            put(&vault, i).await;
+        }
+        delete_all(&stores[emptied]).await;
+        for (name, bytes) in old.into_iter().take(keep) {
+            stores[emptied].truth().put(&key(&name), bytes, &PutOptions::default()).await.expect("put");
+        }
+        for i in 40..60 {
+            put(&vault, i).await;
+        }
+        assert!(vault.members()[emptied].in_step, "nothing showed it");
+        tokio::time::sleep(Duration::from_secs(3700)).await;
+        in_step(&vault).await;
+        assert!(vault.members()[emptied].set_back.is_some() && vault.members()[1 - emptied].set_back.is_none());
+        assert_eq!(content(stores[emptied].truth()).await.len(), 60);
+        assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+        // What is deleted everywhere, or in both by somebody else, isn't missing in one of them.
+        vault.delete(&[key("0000/059"), key("0000/058")]).await.expect("deleted");
+        for store in &stores {
+            store.truth().delete(&[key("0000/057")]).await.expect("deleted");
+        }
+        tokio::time::sleep(Duration::from_secs(8000)).await;
+        assert!(vault.members().iter().all(|member| member.in_step), "{:?}", vault.members());
+    }
+}
+
+/// A look costs what is documented, and a vault that doesn't answer holds up nothing.
+#[tokio::test(start_paused = true)]
+async fn a_look_costs_few_requests() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stores = two();
+    let vault = looking(&stores, &folder.path().join("several.json"));
+    for i in 0..100 {
+        vault.create(&key(&format!("0000/{i:03}")), vec![i; 5000].into(), None).await.expect("created");
+    }
+    tokio::time::sleep(Duration::from_secs(7300)).await;
+    let before: Vec<_> = stores.iter().map(SimulatedStore::call_count).collect();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    for (store, before) in stores.iter().zip(before) {
+        assert!(store.call_count() - before <= 3, "{}", store.call_count() - before);
+    }
+    stores[1].fail_from(0);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    vault.create(&key("0000/100"), "x".into(), None).await.expect("created");
+    assert!(vault.members()[0].in_step);
+}
+
+/// Names of servers' sets have a nonce: a vault without any of ours is another database's, however new it is.
+#[tokio::test(start_paused = true)]
+async fn a_vault_with_other_sets_only_is_left_alone() {
+    for (bad, recorded) in [(0, true), (1, true), (2, true), (0, false), (2, false)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = folder.path().join("several.json");
+        let stores = three(3);
+        let vault = open(&stores, Some(record.clone()));
+        for name in ["sets/2026-a/1", "sets/2026-b/1"] {
+            vault.create(&key(name), "ours".into(), None).await.expect("created");
+        }
+        drop(vault);
+        delete_all(&stores[bad]).await;
+        for name in ["sets/2027-c/1", "sets/2027-d/1"] {
+            stores[bad].truth().put(&key(name), "else".into(), &PutOptions::default()).await.expect("put");
+        }
+        let vault = open(&stores, recorded.then_some(record));
+        vault.create(&key("sets/2028-e/1"), "ours".into(), None).await.expect("created");
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        for (i, member) in vault.members().iter().enumerate() {
+            assert_eq!(matches!(member.error, Some(Error::Differs { .. })), i == bad, "{bad} {recorded}: {member:?}");
+            let content = content(stores[i].truth()).await;
+            assert_eq!(content.values().any(|bytes| bytes == "else"), i == bad, "{content:?}");
+            assert_eq!(content.values().any(|bytes| bytes == "ours"), i != bad, "{content:?}");
+        }
+    }
 }
 
 /// Two histories that parted, and went on under names and with sizes that are the same.

@@ -14,11 +14,13 @@ use seawall_vault::{Error as VaultError, ObjectKey, Vault};
 
 use crate::belonging::{Bond, Facts, Why};
 use crate::error::Error;
+use crate::fetch::Fetched;
 use crate::headers::{is_locked, read_whole_header, tells_nothing};
 use crate::heads::Heads;
 use crate::holes;
 use crate::identity::Lineage;
 use crate::layout::{Layout, Level, Stored, file_key, parse_key};
+use crate::prove::{Strength, examine};
 use crate::survey;
 use crate::together::{bond, facts_of, helper};
 
@@ -259,6 +261,15 @@ impl Judge for Strangers {
 
     async fn misfit(&self, from: &Vault, to: &Vault, key: &ObjectKey) -> Result<Option<Stranger>, VaultError> {
         self.unfit(from, to, key).await.map_err(told)
+    }
+
+    async fn sound(&self, vault: &Vault, key: &ObjectKey) -> Result<bool, VaultError> {
+        let Some(file) = stored(vault, key).await.map_err(told)? else { return Ok(true) };
+        match examine(vault, Fetched::streamed(file), 1, Strength::Format).await {
+            Ok(_) => Ok(true),
+            Err(error) if tells_nothing(&error) => Ok(false),
+            Err(error) => Err(told(error)),
+        }
     }
 }
 

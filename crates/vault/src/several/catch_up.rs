@@ -13,17 +13,20 @@ use tokio::time::timeout;
 
 use super::compare;
 use super::decide::{Clash, clash, is_trouble};
-use super::differ::strange;
+use super::differ::{nothing_in_common, strange};
 use super::judge::{Question, Stranger};
 use super::members::Shared;
 use super::prints::{Held, held, telling};
 use super::question::another;
 use super::settle::overwrite;
 use super::transfer::{self, Copied, digest_of};
-use crate::{Error, Fault, ObjectKey, Vault};
+use crate::{Digest, Error, Fault, ObjectKey, Vault};
 
 /// The wait after a first failure, and the longest.
 const WAITS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
+
+/// The same for a vault that differs: somebody has to look at it first, and each comparison lists it.
+const LONG_WAITS: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(1800));
 
 /// How long writes may wait for a vault that comes back in step.
 const ALONE: Duration = Duration::from_secs(5);
@@ -45,7 +48,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, i: usize) {
 /// Boxed, because falling behind begins this, and this may let another vault fall behind.
 fn run(shared: Arc<Shared>, i: usize) -> BoxFuture<'static, ()> {
     async move {
-        let mut waits = WAITS;
+        let (mut waits, mut long_waits) = (WAITS, LONG_WAITS);
         loop {
             match attempt(&shared, i).await {
                 Ok(true) => {
@@ -59,7 +62,7 @@ fn run(shared: Arc<Shared>, i: usize) -> BoxFuture<'static, ()> {
                     if note(&shared, i, error) && differs {
                         shared.save().await;
                     }
-                    tokio::time::sleep(waits.failed()).await;
+                    tokio::time::sleep(if differs { long_waits.failed() } else { waits.failed() }).await;
                 }
             }
         }
@@ -95,6 +98,7 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
         return Ok(true);
     }
     let (from, to) = (shared.vault(leader), shared.vault(i));
+    to.mend().await?;
     to.enter().await?;
     super::probe(shared, i).await?;
     if let Some(behind) = shared.state().standings.get_mut(i).and_then(|standing| standing.behind.as_mut()) {
@@ -106,9 +110,14 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
     let cut_off = cut_off(shared, i);
     // Nothing is changed in a vault that holds what isn't of this history.
     inspect(shared, leader, i, &missing, &cut_off).await?;
+    shared.note_loss(i, missing.entries.iter().map(|entry| &entry.key));
     let deleted = apply_deletions(shared, i).await?;
     // Another write may have the size of one that was cut off.
     for key in &cut_off {
+        // A streamed object may be large; its first and last bytes tell.
+        if is_streamed(shared, i, key) && transfer::alike(from, to, key).await? {
+            continue;
+        }
         let brought = bring(shared, leader, i, key).await;
         let Err(error) = brought else { continue };
         if !is_sealed(&error, from, key) {
@@ -174,15 +183,26 @@ async fn inspect(
     cut_off: &[ObjectKey],
 ) -> Result<(), Error> {
     let (from, to) = (shared.vault(leader), shared.vault(i));
+    if missing.is_empty {
+        shared.note_identity(i, None);
+        shared.save().await;
+    }
     let fixed = |key: &ObjectKey| !cut_off.contains(key) && !shared.state().overwritten.contains(key);
     let noted: Vec<_> = {
         let state = shared.state();
         state.newest.all().map(|(key, print)| (key.clone(), print.clone())).collect()
     };
+    let mut is_ours = false;
     for (key, print) in noted.iter().filter(|(key, _)| fixed(key)) {
-        if held(to, key, print).await? == Held::Other {
-            return Err(another(to, key));
+        match held(to, key, print).await? {
+            Held::Other => return Err(another(to, key)),
+            Held::Same => is_ours = true,
+            Held::Gone | Held::Locked => {}
         }
+    }
+    // What can be read counts more: a copy of our own has another identity.
+    if let Some(error) = shared.other_identity(i).filter(|_| !missing.is_empty && !is_ours) {
+        return Err(error);
     }
     if let Some(entry) = missing.differing.iter().find(|entry| telling(&entry.key).is_some() && fixed(&entry.key)) {
         return Err(another(to, &entry.key));
@@ -198,6 +218,11 @@ async fn inspect(
         behind.is_some_and(|behind| behind.deleted.contains(key))
     };
     let extra = missing.extra.iter().filter(|key| !deleted(key)).cloned();
+    let tells = |key: &ObjectKey| telling(key).is_some() && fixed(key);
+    let lacks_all = missing.telling().is_empty() && missing.entries.iter().any(|entry| tells(&entry.key));
+    if shared.judge.is_none() && lacks_all && extra.clone().any(|key| tells(&key)) {
+        return Err(nothing_in_common(to));
+    }
     // The judge also knows names that are of this history although no other vault has them: a complete copy for example.
     let is_judged = |key: &ObjectKey| shared.judge.is_some() && telling(key).is_some() && fixed(key);
     let (judged, others): (Vec<ObjectKey>, Vec<ObjectKey>) = extra.partition(is_judged);
@@ -281,6 +306,13 @@ fn cut_off(shared: &Shared, i: usize) -> Vec<ObjectKey> {
     behind.map(|behind| behind.unfinished.keys().cloned().collect()).unwrap_or_default()
 }
 
+/// Whether a name is of an unfinished write whose digest isn't known.
+fn is_streamed(shared: &Shared, i: usize, key: &ObjectKey) -> bool {
+    let state = shared.state();
+    let behind = state.standings.get(i).and_then(|standing| standing.behind.as_ref());
+    behind.is_some_and(|behind| behind.unfinished.get(key) == Some(&None))
+}
+
 /// Copies one object. What is ours in its place and unfinished, or is written over, is replaced.
 async fn bring(shared: &Shared, leader: usize, i: usize, key: &ObjectKey) -> Result<(), Error> {
     let (from, to) = (shared.vault(leader), shared.vault(i));
@@ -298,7 +330,7 @@ async fn bring(shared: &Shared, leader: usize, i: usize, key: &ObjectKey) -> Res
         (behind.and_then(|behind| behind.unfinished.get(key)).copied(), state.overwritten.contains(key))
     };
     let unfinished = match unfinished {
-        Some(digest) => digest_of(to, key).await? == digest,
+        Some(digest) => is_unfinished(shared, leader, i, key, digest).await?,
         None => false,
     };
     match clash(unfinished, overwritten) {
@@ -311,6 +343,27 @@ async fn bring(shared: &Shared, leader: usize, i: usize, key: &ObjectKey) -> Res
                 Copied::Fresh(_) | Copied::There(_) | Copied::Gone => Ok(()),
             }
         }
+    }
+}
+
+/// Whether an object is our unfinished write: by its digest. That of a streamed one isn't known: then no stranger's object is ours,
+/// because nothing else has the name, and it was never acknowledged.
+async fn is_unfinished(
+    shared: &Shared,
+    leader: usize,
+    i: usize,
+    key: &ObjectKey,
+    digest: Option<Digest>,
+) -> Result<bool, Error> {
+    let (suspect, sound) = (shared.vault(i), shared.vault(leader));
+    match (digest, shared.judge.as_ref().filter(|_| telling(key).is_some())) {
+        (Some(digest), _) => Ok(digest_of(suspect, key).await? == digest),
+        (None, Some(judge)) => {
+            let names = std::slice::from_ref(key);
+            let question = Question { suspect, names, sound, recorded: true, older_stay: false, complete: false };
+            Ok(judge.stranger(question).await?.is_none())
+        }
+        (None, None) => Ok(true),
     }
 }
 
@@ -335,7 +388,8 @@ async fn unknown(shared: &Shared, i: usize, extra: &[ObjectKey]) -> Result<Optio
             behind.and_then(|behind| behind.unfinished.get(key)).copied()
         };
         if let Some(digest) = digest
-            && digest_of(to, key).await? == digest
+            && let Some(leader) = shared.in_step().first().copied()
+            && is_unfinished(shared, leader, i, key, digest).await?
         {
             ours.push(key.clone());
             continue;
@@ -399,5 +453,6 @@ async fn rejoin(shared: &Arc<Shared>, leader: usize, i: usize) -> Result<bool, E
     if let Some(standing) = shared.state().standings.get_mut(i) {
         standing.behind = None;
     }
+    shared.note_identity(i, shared.vault(i).identity());
     Ok(true)
 }

@@ -1,7 +1,7 @@
 //! The decisions of several vaults, without any I/O: how long a vault is waited for, whose fault an error is, and which
 //! vault leads after a start.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::{Error, ObjectKey};
@@ -54,6 +54,8 @@ pub(crate) struct Fact {
 /// How the names in a vault compare with those in each of the others, itself included.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Seen {
+    /// Whether it holds any object.
+    pub(crate) holds: bool,
     /// How many objects the other has, and this one hasn't.
     pub(crate) lacks: Vec<u64>,
     /// How many objects both have, with different sizes.
@@ -63,6 +65,41 @@ pub(crate) struct Seen {
     pub(crate) ahead: Vec<bool>,
     /// Objects that the other lacks, or has with another size.
     pub(crate) odd: Vec<Odd>,
+    /// Names that the other has as well.
+    pub(crate) common: Vec<Common>,
+}
+
+/// The most folders of which common names are kept.
+const MOST_FOLDERS: usize = 16;
+
+/// The names of a folder that are kept. The greatest one tells; where it is damaged, the one before it does.
+pub(crate) const MOST_OF_FOLDER: usize = 3;
+
+/// Names that two vaults have both: the greatest ones of each folder. Histories that parted went on under the same names, and names
+/// grow with time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Common {
+    folders: BTreeMap<String, VecDeque<ObjectKey>>,
+}
+
+impl Common {
+    /// Notes a name of a folder. They come in order.
+    pub(crate) fn note(&mut self, folder: &str, key: &ObjectKey) {
+        let names = match self.folders.get_mut(folder) {
+            Some(names) => names,
+            None => self.folders.entry(folder.to_owned()).or_default(),
+        };
+        names.push_front(key.clone());
+        names.truncate(MOST_OF_FOLDER);
+        while self.folders.len() > MOST_FOLDERS {
+            self.folders.pop_first();
+        }
+    }
+
+    /// The names of each folder, the greatest one first.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &VecDeque<ObjectKey>> {
+        self.folders.values()
+    }
 }
 
 /// The most names at each end of a listing that are judged at a start. Each object is judged again before it is copied.
@@ -234,7 +271,7 @@ mod tests {
     /// A vault that was seen, beside one other.
     fn seen(recorded: Option<bool>, at: usize, lacks: u64, ahead: bool) -> Fact {
         let other = 1 - at;
-        let mut seen = Seen { lacks: vec![0; 2], differs: vec![0; 2], ahead: vec![false; 2], odd: Vec::new() };
+        let mut seen = Seen { lacks: vec![0; 2], differs: vec![0; 2], ahead: vec![false; 2], ..Seen::default() };
         seen.lacks[other] = lacks;
         seen.ahead[other] = ahead;
         Fact { recorded, keeps: false, differs: false, seen: Some(seen) }

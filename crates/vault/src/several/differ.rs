@@ -1,17 +1,18 @@
 //! Finds at a start which vaults differ: they hold what isn't of this database's history.
 
-use std::path::Path;
 use std::time::Duration;
 
+use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::compare::PAGE;
 use super::decide::{Fact, Proof, differing};
 use super::judge::{Question, Stranger};
-use super::members::Shared;
+use super::kin::disjoint;
+use super::members::{Shared, is_other_vault};
 use super::prints::{Held, Newest, held};
 use super::question::another;
-use super::record::{self, Record};
+use super::record::Record;
 use crate::{Error, ObjectKey, Vault};
 
 /// How long one vault may take to show whether its objects belong to the history of another.
@@ -22,17 +23,24 @@ pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Reco
     let newest = before.map(|before| Newest::from_noted(&before.newest)).unwrap_or_default();
     let unrecorded = facts.iter().all(|fact| fact.recorded.is_none());
     let mut errors: Vec<Option<Error>> = facts.iter().map(|_| None).collect();
-    let mut proofs = Vec::new();
-    for (i, fact) in facts.iter().enumerate() {
+    // Each vault has its own deadline.
+    let look = |(i, fact): (usize, &Fact)| {
+        let (vault, newest) = (shared.vault(i), &newest);
         let leads = fact.seen.is_some() && (unrecorded || fact.recorded == Some(true));
-        proofs.push(match leads {
-            true => {
-                let (proof, error) = proof_of(shared.vault(i), &newest, before).await;
-                errors[i] = error;
-                Some(proof)
+        async move {
+            if !leads {
+                return None;
             }
-            false => None,
-        });
+            let nothing = (Proof::Unknown, None);
+            Some(timeout(PATIENCE, proof_of(vault, newest, before)).await.unwrap_or(nothing))
+        }
+    };
+    let mut proofs = Vec::new();
+    for (i, proof) in join_all(facts.iter().enumerate().map(look)).await.into_iter().enumerate() {
+        proofs.push(proof.map(|(proof, error)| {
+            errors[i] = error;
+            proof
+        }));
     }
     let accused = accused(shared, facts, &proofs, &mut errors).await;
     let differs = differing(&proofs, &accused);
@@ -40,7 +48,14 @@ pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Reco
     let all_other = proofs.iter().flatten().all(|proof| *proof == Proof::Other) && proofs.iter().any(Option::is_some);
     let away = facts.iter().any(|fact| fact.seen.is_none() && fact.recorded == Some(true));
     let differs = |i: usize| differs.get(i).copied().unwrap_or(false) || (all_other && away && proofs[i].is_some());
-    errors.into_iter().enumerate().map(|(i, error)| error.filter(|_| differs(i))).collect()
+    let other = |i: usize| {
+        let noted = before.and_then(|before| before.of(shared.vault(i).url()));
+        let holds = facts.get(i).and_then(|fact| fact.seen.as_ref()).is_some_and(|seen| seen.holds);
+        // What can be read counts more: a copy of our own has another identity.
+        let is_ours = proofs.get(i).copied().flatten() == Some(Proof::Holds);
+        is_other_vault(shared.vault(i), noted?.identity.as_deref()).filter(|_| holds && !is_ours)
+    };
+    errors.into_iter().enumerate().map(|(i, error)| error.filter(|_| differs(i)).or_else(|| other(i))).collect()
 }
 
 /// What a vault holds of the newest acknowledged objects.
@@ -66,14 +81,16 @@ async fn accused(
     errors: &mut [Option<Error>],
 ) -> Vec<Vec<bool>> {
     let mut accused = vec![vec![false; facts.len()]; facts.len()];
-    let Some(judge) = &shared.judge else { return accused };
-    for (i, fact) in facts.iter().enumerate().filter(|(i, _)| proofs[*i].is_some()) {
-        for j in (0..facts.len()).filter(|j| *j != i && proofs[*j].is_some()) {
-            let names =
-                fact.seen.as_ref().and_then(|seen| seen.odd.get(j)).map(super::decide::Odd::names).unwrap_or_default();
-            if names.is_empty() {
-                continue;
-            }
+    let Some(judge) = &shared.judge else {
+        disjoint_ones(shared, facts, proofs, (&mut accused, errors));
+        return accused;
+    };
+    let asked = |i: usize| (0..facts.len()).filter(move |j| *j != i && proofs[*j].is_some()).map(move |j| (i, j));
+    let pairs = (0..facts.len()).filter(|i| proofs[*i].is_some()).flat_map(asked);
+    let judged = pairs.filter_map(|(i, j)| {
+        let fact = facts.get(i)?;
+        let names = fact.seen.as_ref()?.odd.get(j).map(super::decide::Odd::names).filter(|names| !names.is_empty())?;
+        Some(async move {
             let question = Question {
                 suspect: shared.vault(i),
                 names: &names,
@@ -82,18 +99,46 @@ async fn accused(
                 older_stay: fact.keeps,
                 complete: false,
             };
-            match timeout(PATIENCE, judge.stranger(question)).await {
-                Ok(Ok(Some(stranger))) => {
-                    accused[i][j] = true;
-                    errors[i].get_or_insert_with(|| strange(shared, i, &stranger));
-                }
-                Ok(Ok(None)) => {}
-                Ok(Err(error)) => tracing::warn!(vault = shared.vault(i).url(), "it can't be judged now: {error}"),
-                Err(_) => tracing::warn!(vault = shared.vault(i).url(), "it can't be judged now: no answer in time"),
+            (i, j, timeout(PATIENCE, judge.stranger(question)).await)
+        })
+    });
+    for (i, j, judged) in join_all(judged).await {
+        let vault = shared.vault(i).url();
+        match judged {
+            Ok(Ok(Some(stranger))) => {
+                accused[i][j] = true;
+                errors[i].get_or_insert_with(|| strange(shared, i, &stranger));
             }
+            Ok(Ok(None)) => {}
+            Ok(Err(error)) => tracing::warn!(vault, "it can't be judged now: {error}"),
+            Err(_) => tracing::warn!(vault, "it can't be judged now: no answer in time"),
         }
     }
     accused
+}
+
+/// Without a judge vaults accuse each other that have no object in common.
+fn disjoint_ones(
+    shared: &Shared,
+    facts: &[Fact],
+    proofs: &[Option<Proof>],
+    (accused, errors): (&mut [Vec<bool>], &mut [Option<Error>]),
+) {
+    let seen = |i: usize| facts[i].seen.as_ref().filter(|_| proofs[i].is_some());
+    for (i, j) in (0..facts.len()).flat_map(|i| (0..facts.len()).map(move |j| (i, j))).filter(|(i, j)| i != j) {
+        if let (Some(one), Some(other)) = (seen(i), seen(j))
+            && disjoint((i, one), (j, other))
+        {
+            accused[i][j] = true;
+            errors[i].get_or_insert_with(|| nothing_in_common(shared.vault(i)));
+        }
+    }
+}
+
+/// The error of a vault that holds nothing of this database.
+pub(super) fn nothing_in_common(vault: &Vault) -> Error {
+    let cause = "it holds objects, and none that the database's other vaults hold".to_owned();
+    Error::Differs { object: vault.url().to_owned(), cause }
 }
 
 /// The error of a vault with a stranger in it.
@@ -112,16 +157,13 @@ pub enum Belongs {
     Unknown,
 }
 
-/// Whether a vault holds what the record at `path` acknowledges. `vault` names objects as the first vault does.
-pub async fn belongs(path: &Path, vault: &Vault) -> Belongs {
-    let path = path.to_owned();
-    let Ok(Ok(Some(record))) = tokio::task::spawn_blocking(move || record::load(&path)).await else {
-        return Belongs::Unknown;
-    };
+/// Whether a vault holds what the record acknowledges. `vault` names objects as the first vault does.
+pub(super) async fn belongs_to(record: &Record, vault: &Vault) -> Belongs {
     let newest = Newest::from_noted(&record.newest);
-    match proof_of(vault, &newest, Some(&record)).await {
+    let noted = record.of(vault.url()).and_then(|noted| noted.identity.as_deref());
+    match proof_of(vault, &newest, Some(record)).await {
         (Proof::Holds, _) => Belongs::Yes,
         (_, Some(error)) => Belongs::No(error),
-        (Proof::Other | Proof::Unknown, None) => Belongs::Unknown,
+        (Proof::Other | Proof::Unknown, None) => is_other_vault(vault, noted).map_or(Belongs::Unknown, Belongs::No),
     }
 }

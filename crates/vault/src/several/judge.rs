@@ -52,4 +52,10 @@ pub trait Judge: fmt::Debug + Send + Sync {
     /// # Errors
     /// When a vault doesn't answer.
     async fn misfit(&self, from: &Vault, to: &Vault, key: &ObjectKey) -> Result<Option<Stranger>, Error>;
+
+    /// Whether an object is what its name says when all of it is read. A damaged one isn't, and tells nothing of its history.
+    ///
+    /// # Errors
+    /// When the vault doesn't answer, or no key at hand opens it.
+    async fn sound(&self, vault: &Vault, key: &ObjectKey) -> Result<bool, Error>;
 }

@@ -13,18 +13,24 @@
 //!
 //! A vault *differs* if it holds what isn't of this database's history: it was swapped, or another database's objects got into it.
 //! Nothing is written to it and nothing is copied from it until somebody looked. `prints` are how acknowledged objects are known
-//! again, `question` finds a vault that was swapped, and `judge` is what an engine knows of its histories.
+//! again, `kin` tells which vaults are of one history, `question` finds a vault that was swapped, `look` one that was emptied or
+//! set back, `beyond` a name that was copied into one, and `judge` is what an engine knows of
+//! its histories.
 //!
 //! The rooms: `decide` has the rules, `fan` carries a write to all, `parts` a streamed one, `compare` finds differences,
 //! `transfer` copies one object.
 
+mod beyond;
 mod catch_up;
 mod compare;
 mod decide;
 mod differ;
 mod fan;
 mod judge;
+pub mod kin;
 mod late;
+mod lately;
+mod look;
 mod members;
 mod parts;
 mod prints;
@@ -39,6 +45,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -47,7 +54,7 @@ use seawall_core::{Clock, Moment, Requests};
 use tokio::sync::OnceCell;
 
 use self::decide::{grace, is_trouble, representative};
-pub use self::differ::{Belongs, belongs};
+pub use self::differ::Belongs;
 use self::fan::{Failed, fan_out};
 pub use self::judge::{Judge, Question, Stranger};
 pub use self::late::LateStore;
@@ -96,6 +103,8 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
     /// What the engine knows of whole histories, for vaults that don't agree.
     pub judge: Option<Arc<dyn Judge>>,
+    /// How often each vault in step is looked at while the process runs; `None`: only at a start.
+    pub look: Option<Duration>,
 }
 
 impl SeveralStore {
@@ -107,7 +116,7 @@ impl SeveralStore {
             probed: OnceCell::new(),
         };
         let members = places.into_iter().enumerate().map(one).collect();
-        Self { shared: Arc::new(Shared::new(members, settings, policy.upload.clone())) }
+        Self { shared: Arc::new(Shared::new(members, settings, policy.upload.clone(), policy.seed)) }
     }
 
     /// One vault over these.
@@ -226,6 +235,9 @@ impl Drop for SeveralStore {
     fn drop(&mut self) {
         let mut tasks = self.shared.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.drain(..).flatten().for_each(|task| task.abort());
+        if let Some(looker) = self.shared.looker().take() {
+            looker.abort();
+        }
     }
 }
 
@@ -432,6 +444,14 @@ impl Store for SeveralStore {
         while creates && matches!(written, Err(Error::AlreadyExists { .. })) && question_all(&self.shared).await {
             written = self.write_everywhere(key, &body, &options).await;
         }
+        // Nor is one in a vault that it was copied into.
+        while creates
+            && matches!(written, Err(Error::AlreadyExists { .. }))
+            && let Some(leader) = self.shared.in_step().first().copied()
+            && beyond::leaves(&self.shared, leader, keys).await
+        {
+            written = self.write_everywhere(key, &body, &options).await;
+        }
         match written {
             Ok(fresh) => {
                 if body.len() as u64 <= SMALL {
@@ -476,7 +496,13 @@ impl Store for SeveralStore {
             question_leader(&self.shared).await;
         }
         let call = |store: Arc<dyn Store>| async move { store.list(prefix, start_after, limit).await };
-        let (i, mut page) = self.ask(Operation::List, call).await?;
+        let (i, mut page) = loop {
+            let (i, page) = self.ask(Operation::List, call).await?;
+            let beyond = beyond::among(&self.shared, page.entries.iter().map(|entry| &entry.key));
+            if beyond.is_empty() || !beyond::leaves(&self.shared, i, &beyond).await {
+                break (i, page);
+            }
+        };
         for entry in &mut page.entries {
             entry.tag = entry.tag.take().map(|tag| tagged(i, &tag));
         }

@@ -28,6 +28,11 @@ impl Print {
         Self(format!("{}:{digest}", sample.size))
     }
 
+    /// Whether it is of an object of this size.
+    pub(crate) fn has_size(&self, size: u64) -> bool {
+        self.0.split_once(':').and_then(|(own, _)| own.parse::<u64>().ok()) == Some(size)
+    }
+
     /// The print of an object from all of its bytes.
     pub(crate) fn of_bytes(bytes: &Bytes) -> Self {
         let mut sample = Sample::default();
@@ -118,6 +123,11 @@ impl Newest {
     /// All objects that a vault in step holds, as far as they are noted.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&ObjectKey, &Print)> {
         self.names.values().filter_map(|(key, print)| Some((key, print.as_ref()?)))
+    }
+
+    /// The newest name of a folder.
+    pub(crate) fn of(&self, folder: &str) -> Option<&ObjectKey> {
+        self.names.get(folder).map(|(key, _)| key)
     }
 
     /// The one that was noted last.

@@ -54,6 +54,7 @@ pub(crate) async fn question_leader(shared: &Arc<Shared>) {
     while let Some(leader) = shared.in_step().first().copied()
         && let Some(error) = question(shared, leader).await
     {
+        note_loss(shared, leader, &error);
         fell_behind(shared, vec![(leader, error)]).await;
     }
 }
@@ -63,9 +64,16 @@ pub(crate) async fn question_all(shared: &Arc<Shared>) -> bool {
     let mut any = false;
     for i in shared.in_step() {
         if let Some(error) = question(shared, i).await {
+            note_loss(shared, i, &error);
             fell_behind(shared, vec![(i, error)]).await;
             any = true;
         }
     }
     any
+}
+
+fn note_loss(shared: &Shared, i: usize, error: &Error) {
+    if matches!(error, Error::Corrupt { .. }) {
+        shared.set_back(i);
+    }
 }

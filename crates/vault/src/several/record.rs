@@ -49,9 +49,18 @@ pub(crate) struct Noted {
     /// Since when it is behind, in milliseconds since 1970; `None` while it holds everything.
     #[serde(default)]
     pub(crate) behind_since_ms: Option<i64>,
+    /// Whether the record began without it: it was away, or didn't agree with the others. It may hold a newer history.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) unmet: bool,
+    /// The identity of an encrypted vault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) identity: Option<String>,
     /// Why it is neither read nor written, if it holds what isn't of this database's history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) differs: Option<Differing>,
+    /// When it was found last that it lacks what it held before, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) set_back_ms: Option<i64>,
     /// Names that were deleted elsewhere since then.
     #[serde(default)]
     pub(crate) deleted: BTreeSet<String>,
@@ -127,6 +136,9 @@ mod tests {
                     url: "file:///b".into(),
                     keeps: true,
                     behind_since_ms: Some(7),
+                    unmet: true,
+                    set_back_ms: Some(8),
+                    identity: Some("7".into()),
                     differs: Some(Differing { object: "x".into(), cause: "y".into() }),
                     deleted: ["0000/x".to_owned()].into(),
                     unfinished: BTreeMap::new(),

@@ -8,8 +8,11 @@ use tokio::time::timeout;
 
 use super::catch_up;
 use super::compare::{self, PAGE, compare};
-use super::decide::{Fact, Lead, is_trouble, lead};
+use super::decide::{Fact, Lead, Seen, is_trouble, lead};
 use super::differ::differ;
+use super::kin::{apart, kin_of};
+use super::lately::Lately;
+use super::look;
 use super::members::{Behind, Shared};
 use super::prints::{Newest, Print, sample_of, telling};
 use super::question::another;
@@ -57,6 +60,13 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
         facts[i].differs = true;
         errors[i] = Some(error);
     }
+    if before.is_none() {
+        for (i, error) in parted(shared, &vaults, &facts).await {
+            tracing::error!(vault = shared.vault(i).url(), code = "vault.differs", "this vault is left alone: {error}");
+            facts[i].differs = true;
+            errors[i] = Some(error);
+        }
+    }
     // Who only reads may read an older state, and doesn't write upon it.
     let damaged = shared.notes() && shared.state().unreadable.is_some();
     let Lead::By { leader, mut in_step, sure } = lead(&facts, damaged) else {
@@ -80,8 +90,21 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
             catch_up::begin(shared, i);
         }
     }
+    look::begin(shared);
     shared.save().await;
     Ok(())
+}
+
+/// Without a record the vaults that hold one history go together: those that more of the others agree with, of equal ones the first of
+/// the configuration. The others differ.
+async fn parted(shared: &Shared, vaults: &[&Vault], facts: &[Fact]) -> Vec<(usize, Error)> {
+    let seen: Vec<Option<&Seen>> = facts.iter().map(|fact| fact.seen.as_ref().filter(|_| !fact.differs)).collect();
+    let kin = kin_of(vaults, &seen, shared.judge.as_deref()).await;
+    let error = |i: usize| Error::Differs {
+        object: shared.vault(i).url().to_owned(),
+        cause: "it holds another history than other vaults of the database".to_owned(),
+    };
+    apart(&kin).into_iter().map(|i| (i, error(i))).collect()
 }
 
 /// Without a record nothing tells that the same names hold the same. Vaults with other content aren't in step. Tells which
@@ -134,29 +157,40 @@ async fn newest(shared: &Shared, leader: usize, before: Option<&Record>) {
             Ok(Ok(None) | Err::<_, Error>(_)) | Err(_) => newest.forget(&key),
         }
     }
-    shared.state().newest = newest;
+    let mut state = shared.state();
+    (state.lately, state.newest) = (Lately::begin(&newest), newest);
 }
 
 /// Notes which vaults are in step, and what the record says of the others.
 fn stand(shared: &Arc<Shared>, in_step: &[bool], mut errors: Vec<Option<Error>>) {
     let now = shared.clock.now();
     let mut state = shared.state();
+    let is_new = state.before.is_none();
     let before = state.before.take().unwrap_or_default();
     let key = |name: &String| ObjectKey::new(name).ok();
     state.overwritten.extend(before.overwritten.iter().filter_map(key));
     for (i, member) in shared.members.iter().enumerate() {
+        if let (Some(standing), Some(noted)) = (state.standings.get_mut(i), before.of(member.vault.url())) {
+            standing.set_back = noted.set_back_ms.map(seawall_core::Moment::from_millis);
+            standing.identity.clone_from(&noted.identity);
+        }
         if in_step.get(i).copied().unwrap_or(false) {
             continue;
         }
         let noted = before.of(member.vault.url()).cloned().unwrap_or_default();
         let since = noted.behind_since_ms.map_or(now, seawall_core::Moment::from_millis);
         let mut behind = Behind::new(since, errors.get_mut(i).and_then(Option::take));
+        behind.unmet = is_new || noted.unmet;
+        if !is_new && noted.behind_since_ms.is_none() && before.of(member.vault.url()).is_some() {
+            behind.held = state.lately.names();
+            behind.held.retain(|key| !before.unfinished.contains_key(key.as_str()));
+        }
         behind.deleted.extend(noted.deleted.iter().filter_map(key));
-        let unfinished: BTreeMap<ObjectKey, Digest> = before
+        let unfinished: BTreeMap<ObjectKey, Option<Digest>> = before
             .unfinished
             .iter()
             .chain(&noted.unfinished)
-            .filter_map(|(name, digest)| Some((key(name)?, digest.as_ref()?.parse().ok()?)))
+            .filter_map(|(name, digest)| Some((key(name)?, digest.as_ref().and_then(|digest| digest.parse().ok()))))
             .collect();
         behind.unfinished = unfinished;
         if let Some(standing) = state.standings.get_mut(i) {
