@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use rusqlite::Connection;
 use seawall_tests::{Random, Stand, digest, model};
 
 #[test]
@@ -19,6 +20,30 @@ fn once_ships_what_is_committed_and_a_second_time_changes_nothing() {
     assert_eq!(stand.place.newest(), files.0.last().unwrap().1 + 1, "one transaction more");
     assert_eq!(model::check(&stand.restore(), stand.seed), 41);
     assert_eq!(stand.place.files(9), files.1, "no base was needed");
+}
+
+/// The application closes the file, which leaves no WAL, and Seawall comes right after. Nothing is written between its runs.
+#[test]
+fn a_file_that_was_written_right_before_its_first_base_gets_no_hole() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let database = Connection::open(stand.db()).unwrap();
+    database.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a); INSERT INTO t VALUES (1);").unwrap();
+    database.close().unwrap();
+    stand.replicate_once();
+    let files = (stand.place.files(0), stand.place.files(9));
+    stand.replicate_once();
+    let mut seawall = stand.replicate();
+    stand.until_protected(&mut seawall);
+    seawall.stop().ok();
+    assert_eq!((stand.place.files(0), stand.place.files(9)), files, "nothing was written in between");
+    // What is written now is the first generation of a WAL, and goes on from the base.
+    let database = Connection::open(stand.db()).unwrap();
+    database.execute_batch("INSERT INTO t VALUES (2);").unwrap();
+    stand.replicate_once();
+    assert_eq!((stand.place.newest(), stand.place.files(9)), (files.0.last().unwrap().1 + 1, files.1));
+    let timeline = stand.seawall(&["timeline", &stand.place.url(), "--json"]).ok().json();
+    assert_eq!((timeline["holes"].as_array().unwrap().len(), timeline["spans"].as_array().unwrap().len()), (0, 1));
+    assert_eq!(digest::of(&stand.restore()), digest::of(&stand.db()));
 }
 
 #[test]

@@ -29,6 +29,35 @@ fn an_existing_target_is_refused_without_force() {
     assert_eq!(model::check(&file, stand.seed), 60);
 }
 
+/// A start script goes on at the very first start, and never where a database could have been saved.
+#[test]
+fn an_empty_vault_is_a_success_if_that_is_allowed() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let (url, file) = (stand.place.url(), stand.new_file());
+    let args = ["restore", &url, "-o", file.to_str().unwrap(), "--if-missing", "--allow-empty"];
+    // The disk that isn't mounted.
+    assert_ne!(stand.seawall(&args).code(), 0);
+    fs::create_dir(&url).unwrap();
+    stand.seawall(&args[..args.len() - 1]).exits(4);
+    let output = stand.seawall(&args).ok();
+    assert!(output.stdout.contains("no backup yet") && !file.exists(), "{output}");
+    let skipped = stand.seawall(&[&args[..], &["--json"]].concat()).ok().json();
+    assert_eq!((&skipped["skipped"], &skipped["output"]), (&true.into(), &args[3].into()));
+
+    let mut app = stand.app();
+    app.commit(30);
+    stand.replicate_once();
+    stand.seawall(&args).ok();
+    assert_eq!(model::check(&file, stand.seed), 30);
+    // A backup of which the beginning is missing isn't an empty vault.
+    fs::remove_file(&file).unwrap();
+    app.commit(30);
+    stand.replicate_once();
+    fs::remove_dir_all(stand.place.level(9)).unwrap();
+    assert_ne!(stand.seawall(&args).code(), 0);
+    assert!(!file.exists());
+}
+
 #[test]
 fn leftovers_of_another_database_beside_the_target_are_refused_too() {
     let stand = vault();

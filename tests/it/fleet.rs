@@ -6,7 +6,7 @@ use seawall_tests::{Random, Stand, digest, model, run};
 use seawall_vault::testing::S3Server;
 use serde_json::{Value, json};
 
-fn copy_folder(from: &Path, to: &Path) {
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().flatten() {
         let target = to.join(entry.file_name());
@@ -17,7 +17,7 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-fn golden(name: &str) -> std::path::PathBuf {
+pub(crate) fn golden(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
 

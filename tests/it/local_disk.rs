@@ -66,13 +66,19 @@ fn a_full_disk_under_the_state_record_holds_nothing_up_and_the_status_stays_true
     assert_eq!(stand.place.files(9).len(), 1, "no base but the first was needed");
 }
 
-/// Only builds with debug assertions hold the engine's deliberate defects. `packaging/build.sh` looks for their words, so that no package
-/// holds them.
+/// Only builds with debug assertions hold the engine's deliberate defects. The scripts in `packaging/` look for their words, so that no
+/// package and no image holds them.
 #[test]
 fn packaging_looks_for_words_that_only_programs_of_tests_hold() {
     const WORDS: &str = "BEGIN; -- without a barrier";
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/build.sh");
-    assert!(fs::read_to_string(script).unwrap().contains(&format!("grep -q \"{WORDS}\"")));
+    let script = |name: &str| {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging");
+        fs::read_to_string(folder.join(name)).unwrap()
+    };
+    assert!(script("binary.sh").contains(&format!("grep -q \"{WORDS}\"")));
+    for name in ["build.sh", "image.sh"] {
+        assert!(script(name).contains("refuse_test_build \"$binary\""), "{name}");
+    }
     let engine = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/sqlite/src/live/checkpoint.rs");
     assert!(fs::read_to_string(engine).unwrap().contains(&format!("\"{WORDS}\"")));
 }

@@ -18,7 +18,7 @@ fn configured(stand: &Stand, web: &str) -> Process {
 }
 
 /// The address of the page, from the log.
-fn address(process: &mut Process) -> String {
+pub(crate) fn address(process: &mut Process) -> String {
     wait::until("the page to listen", wait::SOON, || {
         let log = process.stderr();
         let line = log.lines().find(|line| line.contains("page: listening"))?;
@@ -28,7 +28,7 @@ fn address(process: &mut Process) -> String {
 }
 
 /// A page, which must be there.
-fn page(address: &str, target: &str) -> String {
+pub(crate) fn page(address: &str, target: &str) -> String {
     let (status, head, body) = ask_host((address, "localhost"), "GET", target, "", "");
     assert_eq!(status, 200, "{target}: {body}");
     let head = head.to_lowercase();
@@ -43,14 +43,14 @@ fn page(address: &str, target: &str) -> String {
 }
 
 /// The text of HTML.
-fn unescaped(html: &str) -> String {
+pub(crate) fn unescaped(html: &str) -> String {
     [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&amp;", "&")]
         .iter()
         .fold(html.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 /// What stands between two texts for the first time.
-fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+pub(crate) fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let found = text.split_once(from).and_then(|(_, rest)| rest.split_once(to)).map(|(found, _)| found);
     found.unwrap_or_else(|| panic!("no {from} in {text}"))
 }
@@ -219,7 +219,7 @@ fn planned(address: &str) -> (String, String) {
 }
 
 /// Runs the command of a plan in a shell.
-fn carry_out(stand: &Stand, shell: &str, plan: &str) {
+pub(crate) fn carry_out(stand: &Stand, shell: &str, plan: &str) {
     let command = unescaped(between(plan, "<pre tabindex=\"0\"><code>", "</code></pre>"));
     let program = stand.command().get_program().to_owned();
     let mut running = Command::new(shell);

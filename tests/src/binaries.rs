@@ -25,6 +25,16 @@ fn beside_the_test(name: &str) -> PathBuf {
     exe.ancestors().nth(2).expect("a test runs from target/<profile>/deps").join(name)
 }
 
+/// The extension for SQLite, which cargo built with this test.
+///
+/// # Panics
+/// When it isn't there.
+pub fn extension() -> PathBuf {
+    let places = ["libseawall_vfs.so", "deps/libseawall_vfs.so"].map(beside_the_test);
+    let found = places.into_iter().find(|path| path.is_file());
+    found.expect("the extension is missing: run ./test.sh, which builds the whole workspace")
+}
+
 /// The application that writes into a live database.
 pub(crate) fn writer() -> PathBuf {
     beside_the_test("seawall-test-writer")

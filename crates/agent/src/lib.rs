@@ -12,7 +12,7 @@
 //! - `reload`: the configuration is read again;
 //! - [`restoring`]: the command that restores a database beside the original;
 //! - `services`: metrics, MCP, heartbeats and notifications tell of the fleet; `http` serves them;
-//! - `web`: the page;
+//! - `web`: the page, of a process or of a prefix in a store;
 //! - `in_step`: Lightning Stream's commands.
 
 pub mod config;
@@ -41,6 +41,7 @@ pub use process::protect::{Job, Summary, protect};
 pub use process::signals::{Signals, Stop};
 pub use process::{Also, Outcome};
 pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
+pub use seawall_engines::bench;
 pub use seawall_engines::catalog;
 pub use seawall_engines::proofs::{
     KnownProofs, MOST_MOMENTS, ProofOrder, Proofs, Recorded, SCRATCH, TOO_LONG, beyond, first_fault, sets, standing,
@@ -51,8 +52,9 @@ pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_o
 pub use seawall_engines::wal;
 pub use seawall_engines::{
     Choice, Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Operation, Part, Protected, alarms,
-    ask, cost, read_state_dir, read_status, read_when, state_folder,
+    ask, cost, is_there, read_state_dir, read_status, read_when, state_folder,
 };
 pub use seawall_engines::{Examined, base, examine, extract, recover};
 pub use seawall_vault::{Environment, VaultUrl};
 pub use services::resources::files_needed;
+pub use web::catalogue::PrefixPage;

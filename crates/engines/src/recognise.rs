@@ -4,9 +4,9 @@
 //! are. Each kind of engine recognises its own names.
 
 use futures::TryStreamExt as _;
-use seawall_core::Failure;
+use seawall_core::{Failure, Kind};
 use seawall_postgres::physical::kept;
-use seawall_vault::{ObjectKey, Prefix, Scheme, Vault};
+use seawall_vault::{ObjectKey, Prefix, Scheme, Vault, VaultUrl};
 
 use crate::{lmdb, proofs, sets, sqlite};
 
@@ -65,6 +65,21 @@ pub(crate) async fn look(vault: &Vault) -> Result<Held, Failure> {
         return Ok(Held::Sets);
     }
     Ok(held)
+}
+
+/// Refuses a folder that isn't there: an empty folder proves that there is no backup, a missing one proves nothing.
+///
+/// # Errors
+/// `vault.missing`, with the folder.
+pub fn is_there(vault: &VaultUrl) -> Result<(), Failure> {
+    match vault {
+        VaultUrl::File(folder) if matches!(folder.try_exists(), Ok(false)) => {
+            let object = folder.display().to_string();
+            let next = "mount its disk, or check the path; if nothing was backed up yet, make the folder";
+            Err(Failure::new(Kind::Refused, "vault.missing", object, "the folder doesn't exist", next))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

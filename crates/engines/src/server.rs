@@ -58,6 +58,11 @@ impl ServerUrl {
         Err(usage("usage.server", text, "this is no database server", next))
     }
 
+    /// Whether a text has the form of a server's URL.
+    pub fn is_url(text: &str) -> bool {
+        seawall_postgres::Target::is_url(text) || seawall_mysql::Target::is_url(text)
+    }
+
     /// Whether the URL itself holds a password, which process lists show.
     pub fn has_password(&self) -> bool {
         match self {

@@ -4,6 +4,8 @@
 //! make a [`Batch`], which carries its frames and its share of the checksums.
 //! [`Encoder::append`](crate::Encoder::append) adds the batches to the file in order.
 
+use alloc::vec::Vec;
+
 use crate::checksum::{Crc64, Rolling};
 use crate::decode::{CheckedFrame, split_frame};
 use crate::error::{Error, Result};
@@ -87,6 +89,13 @@ pub struct Batcher {
     rolling: Rolling,
 }
 
+impl core::fmt::Debug for Batcher {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let page_size = self.hasher.page_size();
+        f.debug_struct("Batcher").field("page_size", &page_size).field("size", &self.len).finish_non_exhaustive()
+    }
+}
+
 impl Batcher {
     /// A maker of batches of pages of this size.
     pub fn new(page_size: PageSize) -> Batcher {
@@ -151,7 +160,7 @@ impl Batcher {
         if !rest.is_empty() {
             return Err(Error::Trailing { offset: found.bytes.len() as u64 });
         }
-        let mut page = std::mem::take(&mut self.page);
+        let mut page = core::mem::take(&mut self.page);
         page.resize(page_size.bytes(), 0);
         let opened = frame::open(found.bytes, found.page, found.hashed, 0, &mut page);
         let done = match opened {
@@ -241,11 +250,11 @@ impl Batcher {
         let (entries, buffer) = used.map(|used| (used.entries, used.buffer)).unwrap_or_default();
         let batch = Batch {
             page_size: self.hasher.page_size(),
-            entries: std::mem::replace(&mut self.entries, entries),
-            buffer: std::mem::replace(&mut self.buffer, buffer),
-            len: std::mem::take(&mut self.len),
-            crc: std::mem::replace(&mut self.file, FileHash::new()).crc(),
-            rolling: std::mem::take(&mut self.rolling),
+            entries: core::mem::replace(&mut self.entries, entries),
+            buffer: core::mem::replace(&mut self.buffer, buffer),
+            len: core::mem::take(&mut self.len),
+            crc: core::mem::replace(&mut self.file, FileHash::new()).crc(),
+            rolling: core::mem::take(&mut self.rolling),
         };
         self.entries.clear();
         batch

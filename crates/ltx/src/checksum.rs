@@ -8,17 +8,16 @@
 //! XOR of CRCs, so it can't detect two swapped pages. It belongs to the format and serves other readers; it is no proof
 //! of content.
 
-use std::fmt;
-use std::str::FromStr;
+use core::fmt;
+use core::str::FromStr;
 
-use crc_fast::{CrcAlgorithm, Digest};
-
+use crate::register::Register;
 use crate::shift;
 use crate::text::{self, TextError};
 use crate::types::PageNo;
 
 /// A CRC starts as all ones, and is inverted at the end.
-const XOR_OUT: u64 = u64::MAX;
+const ONES: u64 = u64::MAX;
 
 /// A stored checksum: bit 63 is set in every checksum, and 0 means "none".
 ///
@@ -97,24 +96,24 @@ impl FromStr for Checksum {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Crc64 {
-    digest: Digest,
+    register: Register,
     hashed: u64,
 }
 
 impl Crc64 {
     /// The CRC of no bytes.
     pub fn new() -> Crc64 {
-        Crc64 { digest: Digest::new(CrcAlgorithm::Crc64GoIso), hashed: 0 }
+        Crc64 { register: Register::new(ONES), hashed: 0 }
     }
 
     /// Continues from the CRC `value` of `hashed` bytes.
     pub(crate) fn resume(value: u64, hashed: u64) -> Crc64 {
-        Crc64 { digest: Digest::new_with_init_state(CrcAlgorithm::Crc64GoIso, value ^ XOR_OUT), hashed }
+        Crc64 { register: Register::new(!value), hashed }
     }
 
     /// Adds bytes at the end.
     pub fn update(&mut self, bytes: &[u8]) {
-        self.digest.update(bytes);
+        self.register.update(bytes);
         self.hashed = self.hashed.wrapping_add(bytes.len() as u64);
     }
 
@@ -126,7 +125,7 @@ impl Crc64 {
 
     /// The CRC of the bytes so far, all 64 bits of it.
     pub fn value(&self) -> u64 {
-        self.digest.finalize()
+        !self.register.content()
     }
 
     /// How many bytes it has hashed.
@@ -158,7 +157,9 @@ impl Default for Crc64 {
 /// assert_eq!(seawall_ltx::crc64(b"123456789"), 0xb909_56c7_75a4_1001);
 /// ```
 pub fn crc64(bytes: &[u8]) -> u64 {
-    crc_fast::checksum(CrcAlgorithm::Crc64GoIso, bytes)
+    let mut register = Register::new(ONES);
+    register.update(bytes);
+    !register.content()
 }
 
 /// The checksum of one page: over its number (4 bytes, big-endian) and its content.

@@ -1,5 +1,8 @@
 //! Decodes frames into pages: whole batches for streams, whole files in memory, single frames for random access.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::batch::check_length;
 use crate::checksum::{Crc64, Rolling};
 use crate::error::{Error, Part, Result};
@@ -310,7 +313,16 @@ pub(crate) fn split_frame<'a>(bytes: &mut &'a [u8], offset: u64, page_size: Page
     Ok(FrameRef { page, bytes: frame, hashed })
 }
 
-/// Consecutive frames, unchanged, each with its page. Offsets in errors are relative.
+/// Consecutive page frames, unchanged, each with its page. Offsets in errors are relative.
+///
+/// ```text
+///   0  page number, 4  flags, 2               flags 1: the length follows
+///   6  length, 4                              of the LZ4 block
+///  10  LZ4 block                              decompresses to exactly one page
+///
+///   0  page number, 4  flags, 2               flags 0, from Litestream 0.5.0 to 0.5.15
+///   6  LZ4 frame                              with one block of exactly one page
+/// ```
 ///
 /// ```
 /// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
@@ -334,7 +346,7 @@ pub(crate) fn split_frame<'a>(bytes: &mut &'a [u8], offset: u64, page_size: Page
 /// An item that is an error says what is wrong with a frame; it is the last item.
 pub fn frames(page_size: PageSize, bytes: &[u8]) -> impl Iterator<Item = Result<(PageNo, &[u8])>> {
     let mut rest = bytes;
-    std::iter::from_fn(move || {
+    core::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }

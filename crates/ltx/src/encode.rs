@@ -4,6 +4,8 @@
 //! is checked before the first byte of a step is written. After an error the file is unchanged, and writing can
 //! continue. Every reader of the format can read a finished file.
 
+use alloc::vec::Vec;
+
 use crate::batch::{Batch, Batcher, check_length};
 use crate::checksum::{Checksum, Crc64, Rolling};
 use crate::error::{Error, Result};
@@ -46,6 +48,12 @@ pub struct Encoder {
     rolling: Rolling,
     /// Made when the first uncompressed page arrives.
     single: Option<(Batcher, Option<Batch>)>,
+}
+
+impl core::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Encoder").field("header", &self.header).field("len", &self.len()).finish_non_exhaustive()
+    }
 }
 
 impl Encoder {
@@ -243,6 +251,15 @@ pub struct Tail {
     post_apply: Checksum,
     /// Set once everything is written.
     trailer: Option<Trailer>,
+}
+
+impl core::fmt::Debug for Tail {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Tail")
+            .field("index_size", &self.index_size)
+            .field("trailer", &self.trailer)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Tail {

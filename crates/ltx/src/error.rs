@@ -15,10 +15,9 @@ use crate::types::{PageNo, PageSize, Txid};
 /// }
 /// assert!(newest(b"LTX1").is_err());
 /// ```
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = core::result::Result<T, Error>;
 
-/// Why a file can't be read, or can't be written in this way. Section numbers refer to the format's description in the
-/// repository's `docs/formats.md`.
+/// Why a file can't be read, or can't be written in this way.
 ///
 /// ```
 /// use seawall_ltx::{Error, Part, decode_all};
@@ -443,8 +442,8 @@ pub enum Part {
     Trailer,
 }
 
-impl std::fmt::Display for Part {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Display for Part {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Part::Header => "header",
             Part::Pages => "pages",
@@ -479,8 +478,8 @@ pub enum Generation {
     V2,
 }
 
-impl std::fmt::Display for Generation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Display for Generation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Generation::V1 => "1",
             Generation::V1Lz4 => "1 (compressed)",

@@ -39,7 +39,19 @@ const MAGIC: [u8; 4] = *b"LTX1";
 const FLAG_LZ4: u32 = 1 << 0;
 const FLAG_NO_CHECKSUM: u32 = 1 << 1;
 
-/// The header of a file.
+/// The header of a file: its first 100 bytes.
+///
+/// ```text
+///      0       4       8       12      16
+///   0  "LTX1"  flags   page    commit         flags: 2 without database checksums
+///                      size
+///  16  min txid        max txid
+///  32  timestamp       pre-apply              signed milliseconds; checksum of the database before the file
+///  48  WAL offset      WAL size
+///  64  salt 1  salt 2  node id
+///  80  reserved, 20 bytes                     written as zeros
+/// 100  the first page frame
+/// ```
 ///
 /// ```
 /// use seawall_ltx::{Header, PageSize, Txid};
@@ -188,7 +200,7 @@ impl Header {
     /// # Errors
     ///
     /// The first broken rule.
-    pub fn validate(&self) -> std::result::Result<(), HeaderError> {
+    pub fn validate(&self) -> core::result::Result<(), HeaderError> {
         if self.min_txid == Txid(0) || self.max_txid == Txid(0) {
             return Err(HeaderError::TxidZero);
         }
@@ -208,7 +220,7 @@ impl Header {
         self.validate_pre_apply()
     }
 
-    fn validate_pre_apply(&self) -> std::result::Result<(), HeaderError> {
+    fn validate_pre_apply(&self) -> core::result::Result<(), HeaderError> {
         match (self.pre_apply.is_none(), self.is_snapshot(), self.no_checksum) {
             (false, true, _) => Err(HeaderError::PreApplyOnSnapshot),
             (false, false, true) => Err(HeaderError::PreApplyNotAllowed),
@@ -235,7 +247,14 @@ impl Header {
     }
 }
 
-/// The end of a file.
+/// The end of a file: its last 16 bytes.
+///
+/// ```text
+///   0  post-apply      file checksum          checksum of the database after the file; checksum of the file
+///  16  the end
+/// ```
+///
+/// The file checksum is over everything before it, with the pages decompressed.
 ///
 /// ```
 /// use seawall_ltx::{Checksum, Trailer};

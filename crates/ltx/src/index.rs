@@ -7,6 +7,8 @@
 //! Reading checks the index only by itself: entries ascend, and frames fill the file from the header to the end marker
 //! without a gap. Only reading the frames shows whether they hold these pages.
 
+use alloc::vec::Vec;
+
 use crate::error::{Error, IndexFault, Part, Result};
 use crate::frame::{MAX_FRAME_SIZE, MIN_FRAME_SIZE, PAGE_HEADER_SIZE};
 use crate::header::{HEADER_SIZE, Header, TRAILER_SIZE, Trailer};
@@ -44,7 +46,15 @@ pub struct IndexEntry {
     pub offset: u64,
 }
 
-/// The page index of a file.
+/// The page index of a file, which is between the page frames and the trailer.
+///
+/// ```text
+/// … frames | 0000 0000 0000 | page offset size | page offset size | … | 00 | index size | trailer
+///            end marker, 6    varints, ascending, one for each frame   1    8            16
+/// ```
+///
+/// The varints are unsigned LEB128, in their shortest form. The offset is from the start of the file. The index size
+/// counts the varints and the 0 after them.
 ///
 /// Memory: 16 bytes for each page.
 ///

@@ -4,6 +4,8 @@
 //! the page number and the size are enough: two varints, typically 3 bytes and at most 8 for a frame. A database of 100
 //! million pages (400 GB) costs 300 MB here; a Go map of the same entries takes 9 GB.
 
+use alloc::vec::Vec;
+
 use crate::error::{Error, Result};
 use crate::header::HEADER_SIZE;
 use crate::types::PageNo;

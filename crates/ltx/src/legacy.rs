@@ -10,7 +10,9 @@
 //! length must be known; with it the files are read as a stream. The rules for header, order, snapshots and checksums
 //! are the current ones.
 
-use std::hash::Hasher;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::hash::Hasher;
 
 use twox_hash::XxHash32;
 

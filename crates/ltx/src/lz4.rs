@@ -1,15 +1,18 @@
 //! Compresses one page to one LZ4 block, and decompresses it again.
 //!
 //! The writer makes a raw block without dictionary, whose last token has an empty low half. (The peers' decompressor
-//! refuses other blocks; LZ4's own library writes such blocks, and a test holds it to that.) A page that doesn't
+//! refuses other blocks; both compressors write such blocks, and a test holds them to that.) A page that doesn't
 //! compress becomes literals, and then the block is slightly larger than the page. The reader accepts any valid block
 //! of exactly one page, and the framed form of older writers. These bytes aren't trusted, so the reader checks every
 //! bound.
 
-use lz4::block::{CompressionMode, compress_to_buffer};
 use lz4_flex::block::decompress_into;
 use twox_hash::XxHash32;
 
+#[cfg(feature = "std")]
+pub(crate) use crate::compress::Compressor;
+#[cfg(not(feature = "std"))]
+pub(crate) use crate::compress_rust::Compressor;
 use crate::error::Lz4Fault;
 use crate::types::PageSize;
 
@@ -26,46 +29,8 @@ pub(crate) fn bound(page_size: PageSize) -> usize {
     longest(page_size.bytes())
 }
 
-fn longest(page: usize) -> usize {
+pub(crate) fn longest(page: usize) -> usize {
     page + page / 255 + 16
-}
-
-/// The acceleration (LZ4's word) for pages after a page that hardly compressed: three times as fast as the careful
-/// search, for a thirtieth more bytes.
-const HASTY: i32 = 4;
-
-/// At least one page of this many is searched carefully.
-const TRIAL: u8 = 16;
-
-/// Compresses pages one after the other. Adjacent pages are alike: after a page that hardly compressed, the search is
-/// faster, until pages compress again.
-#[derive(Default)]
-pub(crate) struct Compressor {
-    /// How many more pages get the faster search.
-    hasty: u8,
-}
-
-impl Compressor {
-    /// Writes the block of a page to the front of `out`, which has the room of a [`bound`]; returns its length.
-    pub(crate) fn compress(&mut self, page: &[u8], out: &mut [u8]) -> usize {
-        let acceleration = if self.hasty > 0 { HASTY } else { 1 };
-        // It needs no more, and counts in 31 bits.
-        let room = out.len().min(longest(page.len()));
-        let out = out.get_mut(..room).unwrap_or_default();
-        let len = compress_to_buffer(page, Some(CompressionMode::FAST(acceleration)), false, out)
-            .expect("a block always fits into its bound");
-        self.hasty = hasty(self.hasty, page.len(), len);
-        len
-    }
-}
-
-/// How many pages get the faster search after a page of `page` bytes became `block` bytes.
-fn hasty(left: u8, page: usize, block: usize) -> u8 {
-    match left {
-        _ if block < page / 10 * 9 => 0,
-        0 => TRIAL - 1,
-        left => left - 1,
-    }
 }
 
 /// Decompresses a block into a page, which it must fill.
@@ -148,30 +113,29 @@ mod tests {
         })
     }
 
-    #[test]
-    fn where_little_is_found_less_is_searched() {
-        // The number of pages before, the page, its block, and the number of pages after.
-        let table = [
-            (0, 4096, 4000, 15),
-            (15, 4096, 4100, 14),
-            (1, 4096, 4000, 0),
-            (0, 4096, 3600, 0),
-            (9, 4096, 3600, 0),
-            (9, 4096, 3700, 8),
-        ];
-        for (left, page, block, expected) in table {
-            assert_eq!(hasty(left, page, block), expected, "{left} {page} {block}");
+    /// The blocks that each compressor makes of a page.
+    fn blocks(page: &[u8]) -> Vec<Vec<u8>> {
+        fn block(mut compress: impl FnMut(&[u8], &mut [u8]) -> usize, page: &[u8]) -> Vec<u8> {
+            let mut block = vec![0; longest(page.len())];
+            let len = compress(page, &mut block);
+            block.truncate(len);
+            block
         }
+        let mut rust = crate::compress_rust::Compressor::default();
+        let mut blocks = vec![block(|page, out| rust.compress(page, out), &page[..page.len() / 2])];
+        blocks[0] = block(|page, out| rust.compress(page, out), page);
+        #[cfg(feature = "std")]
+        for left in [0, 1] {
+            let mut careful = Compressor { hasty: left };
+            blocks.push(block(|page, out| careful.compress(page, out), page));
+        }
+        blocks
     }
 
     proptest! {
         #[test]
         fn the_last_token_has_an_empty_low_half(page in page()) {
-            let size = PageSize::new(page.len() as u32).unwrap();
-            for left in [0, 1] {
-                let mut block = vec![0; bound(size)];
-                let len = Compressor { hasty: left }.compress(&page, &mut block);
-                block.truncate(len);
+            for block in blocks(&page) {
                 prop_assert_eq!(last_token(&block) & 15, 0);
                 let mut back = vec![1; page.len()];
                 prop_assert_eq!(decompress(&block, &mut back), Ok(()));

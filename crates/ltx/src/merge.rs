@@ -8,6 +8,9 @@
 //! [`Merge`] decides, from headers and page numbers alone. The caller reads the pages, from streams or by indexes.
 //! Memory: a few bytes for each input.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::checksum::Checksum;
 use crate::decode::{DecodedBatch, RawBatch};
 use crate::encode::Encoder;

@@ -10,11 +10,12 @@
 //!
 //! `raw` is the only pass over the page. `shift` is linear too, which makes it eight table look-ups.
 
-use std::sync::OnceLock;
+use alloc::boxed::Box;
 
-use crc_fast::{CrcAlgorithm, Digest};
+use once_cell::race::OnceBox;
 
 use crate::checksum::{Checksum, Crc64};
+use crate::register::Register;
 use crate::shift::{self, Shift};
 use crate::types::{PageNo, PageSize};
 
@@ -71,8 +72,8 @@ impl PageHasher {
     /// A hasher of pages of this size.
     pub fn new(page_size: PageSize) -> PageHasher {
         /// By the power of two: 512 is the 9th, 65536 the 16th.
-        static ALL: [OnceLock<Tables>; 17] = [const { OnceLock::new() }; 17];
-        let tables = ALL[page_size.get().trailing_zeros() as usize].get_or_init(|| Tables::new(page_size));
+        static ALL: [OnceBox<Tables>; 17] = [const { OnceBox::new() }; 17];
+        let tables = ALL[page_size.get().trailing_zeros() as usize].get_or_init(|| Box::new(Tables::new(page_size)));
         PageHasher { page_size, tables }
     }
 
@@ -83,9 +84,9 @@ impl PageHasher {
 
     /// The hash of a page, which is one page long.
     pub fn hash(&self, page: &[u8]) -> PageHash {
-        let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc64GoIso, 0);
-        digest.update(page);
-        PageHash(digest.finalize() ^ ONES)
+        let mut register = Register::new(0);
+        register.update(page);
+        PageHash(register.content())
     }
 
     /// The checksum of a page from its hash.

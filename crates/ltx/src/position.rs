@@ -1,7 +1,7 @@
 //! Text forms of a database's position in its history, and of a moment.
 
-use std::fmt;
-use std::str::FromStr;
+use core::fmt;
+use core::str::FromStr;
 
 use crate::checksum::Checksum;
 use crate::text::TextError;

@@ -7,6 +7,8 @@
 //!
 //! Memory: one batch, and typically 3 (at most 8) bytes for each page to compare the index with.
 
+use alloc::vec::Vec;
+
 use crate::checksum::{Crc64, Rolling};
 use crate::decode::{CheckedBatch, DecodedBatch, RawBatch, Share};
 use crate::error::{Error, IndexFault, Part, Result};
@@ -151,7 +153,7 @@ impl Pages {
             return None;
         }
         let next = Vec::with_capacity(held.len());
-        let bytes = std::mem::replace(held, next);
+        let bytes = core::mem::replace(held, next);
         let batch = RawBatch {
             offset: self.ledger.end().saturating_sub(bytes.len() as u64),
             page_size: self.header.page_size,
@@ -161,6 +163,13 @@ impl Pages {
         };
         (self.whole, self.frames) = (0, 0);
         Some(batch)
+    }
+}
+
+impl core::fmt::Debug for Splitter {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (header, position) = (self.header(), self.position);
+        f.debug_struct("Splitter").field("header", &header).field("position", &position).finish_non_exhaustive()
     }
 }
 
@@ -214,7 +223,7 @@ impl Splitter {
 
     fn step(&mut self, piece: &mut &[u8]) -> Result<Option<RawBatch>> {
         while !piece.is_empty() {
-            let batch = match std::mem::replace(&mut self.state, State::Header) {
+            let batch = match core::mem::replace(&mut self.state, State::Header) {
                 State::Header => self.step_header(piece)?,
                 State::Pages(pages) => self.step_pages(pages, piece)?,
                 State::Index(pages, index) => self.step_index(pages, index, piece)?,
@@ -410,7 +419,7 @@ impl IndexReader {
     }
 
     /// Reads the next byte; returns whether the index is complete with it.
-    pub(crate) fn push(&mut self, byte: u8, ledger: &Ledger) -> std::result::Result<bool, IndexFault> {
+    pub(crate) fn push(&mut self, byte: u8, ledger: &Ledger) -> core::result::Result<bool, IndexFault> {
         self.size = self.size.saturating_add(1);
         let Some(value) = self.varint.push(byte).map_err(|_| IndexFault::Varint)? else {
             return Ok(false);

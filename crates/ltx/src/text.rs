@@ -4,8 +4,8 @@
 //! with nothing before and nothing after. Numbers on their own are read in either case, as all other programs of this
 //! format do. Names are not, because two spellings of one name would be two objects.
 
-use std::fmt;
-use std::str::FromStr;
+use core::fmt;
+use core::str::FromStr;
 
 use crate::types::Txid;
 

@@ -3,9 +3,9 @@
 //! A [`PageSize`] can't hold a size that SQLite doesn't have. A [`Txid`] or a [`PageNo`] may be zero as a
 //! value (zero means "none" in several places); the codecs refuse zero where the format does.
 
-use std::fmt;
-use std::num::NonZeroU32;
-use std::str::FromStr;
+use core::fmt;
+use core::num::NonZeroU32;
+use core::str::FromStr;
 
 use crate::text::{self, TextError};
 

@@ -3,6 +3,8 @@
 //! A reader accepts only the shortest form of a number, and at most 64 bits. Every writer of the format makes the
 //! shortest form, so an index has exactly one spelling.
 
+use alloc::vec::Vec;
+
 /// The most bytes that a number takes.
 const MAX_LEN: u32 = 10;
 

@@ -20,6 +20,8 @@
 //! assert_eq!(changed(b"not a log"), []);
 //! ```
 
+use alloc::vec::Vec;
+
 use crate::types::{PageNo, PageSize};
 
 /// Size of the header at the start of the file, in bytes.
@@ -383,7 +385,7 @@ impl Scan {
         self.versions.truncate(self.committed);
         self.versions.retain(|version| version.page.0 <= self.commit);
         // The newest version comes first and is kept.
-        self.versions.sort_unstable_by_key(|version| (version.page, std::cmp::Reverse(version.frame)));
+        self.versions.sort_unstable_by_key(|version| (version.page, core::cmp::Reverse(version.frame)));
         self.versions.dedup_by_key(|version| version.page);
         self.versions
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seawall_agent::config::{Config, DatabaseConfig, read_place};
-use seawall_agent::{Choice, Keep, Opener, Operation, VaultUrl, read_when};
+use seawall_agent::{Choice, Keep, Opener, Operation, VaultUrl, is_there, read_when};
 use seawall_core::{Clock as _, Engine, Failure, Kind, Moment, SystemClock, When};
 use seawall_vault::Vault;
 
@@ -188,18 +188,6 @@ fn decide(text: &str, is_vault: bool, config: Option<&Config>, edge: &Edge) -> R
 pub(crate) fn told(choice: &Choice) -> String {
     let away = choice.away.iter().map(|failure| format!("{}: passed over: {}\n", failure.object, failure.cause));
     away.chain([format!("from {}\n", choice.database.vault)]).collect()
-}
-
-/// Refuses a folder that isn't there: an empty folder proves that there is no backup, a missing one proves nothing.
-pub(crate) fn is_there(vault: &VaultUrl) -> Result<(), Failure> {
-    match vault {
-        VaultUrl::File(folder) if matches!(folder.try_exists(), Ok(false)) => {
-            let object = folder.display().to_string();
-            let next = "mount its disk, or check the path; if nothing was backed up yet, make the folder";
-            Err(Failure::new(Kind::Refused, "vault.missing", object, "the folder doesn't exist", next))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,16 @@ pub(crate) fn point(point: &Point) -> String {
     format!("{} ({})", point.moment, point.position)
 }
 
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(data: &[u8]) -> String {
+    use std::fmt::Write as _;
+    data.iter().fold(String::with_capacity(data.len() * 2), |mut text, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// How long ago a moment was.
 pub(crate) fn ago(moment: Moment, now: Moment) -> String {
     let elapsed = now.since(moment);

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// Whether a text looks like a code: `area.problem`.
 fn is_code(text: &str) -> bool {
-    const AREAS: [&str; 18] = [
+    const AREAS: [&str; 20] = [
         "agent", "alarm", "archive", "command", "config", "copy", "demo", "engine", "hook", "lmdb", "ltx", "mysql",
-        "notify", "postgres", "proof", "sqlite", "usage", "vault",
+        "notify", "postgres", "proof", "query", "sqlite", "usage", "vault", "view",
     ];
     let word = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c == '-');
     text.split_once('.').is_some_and(|(area, problem)| AREAS.contains(&area) && word(problem))

@@ -67,6 +67,10 @@ pub(crate) enum Error {
     TargetOpen { path: PathBuf, what: &'static str },
     #[error("{digest}: it is no digest, so {file} can't be compared")]
     BadDigest { digest: String, file: String },
+    #[error("{vault}: the objects of {point} are gone: they were merged, or retention deleted them")]
+    PointGone { vault: String, point: Txid },
+    #[error("{vault}: Litestream before 0.5 wrote what would be read, and its files have no index of pages")]
+    NoPageIndex { vault: String },
     #[error("{path}: somebody else wrote to it, and it follows a vault")]
     Diverged { path: PathBuf },
     #[error("{vault}: it ends at {newest}, and the database that follows it is at {at}")]
@@ -316,6 +320,19 @@ impl Error {
                 "sqlite.bad-digest",
                 digest,
                 "find out who writes there; nothing else reads this object, and without it the file counts as one that has none",
+            ),
+            Error::PointGone { vault, .. } => fail(
+                Kind::Unavailable,
+                "sqlite.point-gone",
+                vault,
+                "begin the transaction again: at the newest state it continues with the newest objects; see `seawall timeline` for \
+                 the points of the past that are left",
+            ),
+            Error::NoPageIndex { vault } => fail(
+                Kind::Refused,
+                "sqlite.no-page-index",
+                vault,
+                "restore it with `seawall restore`, and read the file",
             ),
             Error::Diverged { path } => fail(
                 Kind::Refused,

@@ -2,6 +2,7 @@
 
 use seawall_core::Moment;
 
+use crate::ahead;
 use crate::catalog::{Catalog, Dated};
 use crate::compaction::{self, Schedule};
 use crate::generations;
@@ -9,6 +10,7 @@ use crate::holes::HoleRecord;
 use crate::layout::{Layout, PINS, Stored, parse_key, parse_mark};
 use crate::mark::FollowRecord;
 use crate::options::Upkeep;
+use crate::places::{Place, Stack};
 use crate::plan::{latest, stretches};
 use crate::retention::{self, Question, StoreLocks};
 use crate::sealed::Sealed;
@@ -22,6 +24,7 @@ pub fn parse(bytes: &[u8]) {
         scan.take(&header, bytes.get(HEADER_SIZE as usize..).unwrap_or_default(), u64::MAX);
         scan.newest();
     }
+    places(bytes);
     let _header = IndexHeader::parse(bytes);
     let _list = Sealed::parse(bytes);
     let _record = serde_json::from_slice::<Record>(bytes).map(|record| record.remembered("file:///vault").is_some());
@@ -38,6 +41,19 @@ pub fn parse(bytes: &[u8]) {
     }
     for line in text.lines() {
         let _pin = parse_mark(PINS, line);
+    }
+}
+
+/// Finds the pages of an object whose index lies in any way, and which of them come with one request.
+fn places(bytes: &[u8]) {
+    let Ok(index) = seawall_ltx::Index::parse(bytes, bytes.len() as u64) else { return };
+    let places: Option<Vec<_>> = index.entries().iter().map(|entry| Place::new(0, entry)).collect();
+    let mut stack = Stack::new(u32::MAX);
+    stack.put_below(&places.unwrap_or_default(), 7);
+    let places = stack.finish();
+    for first in 0..places.len() {
+        let batch = ahead::batch(&places, first, ahead::FIRST, 16);
+        assert!(batch.is_some_and(|batch| batch.bytes.end <= bytes.len() as u64), "a frame beyond the object");
     }
 }
 
@@ -62,6 +78,8 @@ fn upkeep(files: &[Stored]) {
 
 #[cfg(test)]
 mod tests {
+    use seawall_ltx::Txid;
+
     use super::parse;
 
     /// A log of SQLite's own making.
@@ -73,6 +91,20 @@ mod tests {
         database.execute_batch(made).expect("a commit");
         std::fs::read(folder.path().join("a.db-wal")).expect("its log")
     }
+
+    /// An LTX file.
+    fn object() -> Vec<u8> {
+        let size = seawall_ltx::PageSize::new(512).expect("a page size");
+        let mut file = Vec::new();
+        let header = seawall_ltx::Header::new(size, 9, Txid(2), Txid(2));
+        let mut encoder = seawall_ltx::Encoder::new(header, &mut file).expect("begun");
+        for page in [2, 3, 5, 9] {
+            encoder.push(seawall_ltx::PageNo(page), &[3; 512], &mut file).expect("written");
+        }
+        encoder.finish(seawall_ltx::Checksum::NONE, &mut file).expect("finished");
+        file
+    }
+
     /// The target itself, for as long as a test may take: whole files with random damage, and noise.
     #[test]
     fn no_bytes_panic() {
@@ -83,7 +115,7 @@ mod tests {
         let listing: String = [(9, 1, 1), (0, 2, 2), (0, 3, 3), (1, 2, 3), (9, 1, 3), (2, 2, 3)]
             .map(|(level, min, max)| format!("{level:04x}/{min:016x}-{max:016x}.ltx\n"))
             .concat();
-        for sample in [wal(), key, record.to_vec(), listing.into_bytes()] {
+        for sample in [wal(), key, record.to_vec(), listing.into_bytes(), object()] {
             parse(&sample);
             for _ in 0..2000 {
                 let mut damaged = sample.clone();

@@ -13,12 +13,13 @@
 //! - `upkeep`: merges, deletions, and the check that acknowledged objects are still there
 //! - `restore`: from a vault to a database file, to a timeline, or to a proof
 //! - `follow`: keeps a database at the newest state of a vault
+//! - `view`: reads a database in a vault page by page, without a restore
 //! - `before05`: replicas of Litestream before 0.5
 //! - `record`: local files: the state record, locks, the knowledge of the clock
 //!
 //! `engine` joins them: it has the functions that the crate's users call. Beside the rooms, `partial` makes a file under a
 //! temporary name, and `jobs` runs blocking work. A room imports only from rooms before it: `history`, `live`,
-//! `record`, `before05`, `restore`, `follow`, `upkeep`, `protect`.
+//! `record`, `before05`, `restore`, `follow`, `view`, `upkeep`, `protect`.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -42,6 +43,7 @@ mod protect;
 mod record;
 mod restore;
 mod upkeep;
+mod view;
 
 // Inside the crate a module is named by itself, wherever its room is.
 use before05::{generations, legacy};
@@ -58,6 +60,7 @@ use protect::{admission, capture, database, pages, proof, run, seal, sealed, ses
 use record::{clock, lock, moments, read_back, restored, state, told};
 use restore::{assemble, contents, fetch, prove, rehearsal, target, timeline};
 use upkeep::{compaction, fresh, known, merge, missing, retention, turns};
+use view::{ahead, object, places, snapshot};
 
 pub use admission::Admission;
 pub use digests::digest_of_object;
@@ -69,8 +72,10 @@ pub use layout::{is_record, renames};
 pub use listing::{LtxObject, ltx_objects};
 pub use lock::is_held as is_protected;
 pub use options::{LevelPolicy, Options, Retention, Upkeep, World};
+pub use partial::longest_value;
 pub use prove::unusable;
 pub use seawall_host::Watcher;
 pub use state::{default_state_dir, read_state, was_protected};
 pub use strangers::judge;
 pub use turns::Turns;
+pub use view::{DEFAULT_CACHE, Reader, Snapshot, View};

@@ -201,12 +201,15 @@ pub(crate) fn check_integrity_until(path: &Path, check: IntegrityCheck, end: &En
     }
 }
 
-/// The longest value that a check may meet or compute, in bytes: no value of a file is longer than the file. A definition in a hostile
-/// file may ask for values of any length.
 fn longest(path: &Path) -> i32 {
+    longest_value(fs::metadata(path).map_or(u64::MAX, |metadata| metadata.len()))
+}
+
+/// The longest value that SQLite may meet or compute in a database of so many bytes: no value of a file is longer than the file. A
+/// definition in a hostile file may ask for values of any length.
+pub fn longest_value(bytes: u64) -> i32 {
     const LEAST: u64 = 1 << 20;
     const MOST: u64 = 1_000_000_000;
-    let bytes = fs::metadata(path).map_or(MOST, |metadata| metadata.len());
     i32::try_from(bytes.clamp(LEAST, MOST)).unwrap_or(i32::MAX)
 }
 

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
+use futures::future::try_join_all;
 use seawall_core::{Clock, Limit, Moment};
 use tokio::time::Instant;
 
 use crate::vault::PROBES;
-use crate::{Capabilities, Digester, Error, ObjectKey, Prefix, Protection, Vault, canary};
+use crate::{Capabilities, Digest, Digester, Error, ObjectKey, Prefix, Protection, Vault, canary};
 
 /// Bytes of a small object.
 const SMALL: usize = 1024;
@@ -28,8 +29,10 @@ const STAMP: Moment = Moment::from_millis(1_600_000_000_123);
 pub struct Effort {
     /// How often each small request is made.
     pub rounds: u32,
-    /// Bytes of the large object.
+    /// Bytes of a large object.
     pub size: u64,
+    /// How many large objects are written and read at once.
+    pub lanes: usize,
 }
 
 /// Whether something works.
@@ -165,7 +168,7 @@ impl Scratch<'_> {
         self.trial.limits = self.vault.limits();
         let small = self.small(effort.rounds).await?;
         self.list(effort.rounds, small.len()).await?;
-        self.large(effort.size).await
+        self.large(effort).await
     }
 
     /// A name that is to be written to.
@@ -264,15 +267,39 @@ impl Scratch<'_> {
         Ok(allowed(page)?.map(|page| page.entries.iter().filter(|entry| is_own(entry.key.as_str())).count() == small))
     }
 
-    /// Writes and reads the large object.
-    async fn large(&mut self, size: u64) -> Result<(), Error> {
-        if size == 0 {
+    /// Writes and reads the large objects, one for each lane, all at once.
+    async fn large(&mut self, Effort { size, lanes, .. }: Effort) -> Result<(), Error> {
+        if size == 0 || lanes == 0 {
             return Ok(());
         }
-        let key = self.name("large", usize::try_from(size).unwrap_or(usize::MAX))?;
-        let (mut rng, mut sent, mut left) = (fastrand::Rng::with_seed(self.nonce), Digester::default(), size);
+        let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+        let keys: Vec<ObjectKey> = match lanes {
+            1 => vec![self.name("large", bytes)?],
+            lanes => (0..lanes).map(|lane| self.name(&format!("large-{lane:04}"), bytes)).collect::<Result<_, _>>()?,
+        };
+        let moved = size.saturating_mul(keys.len() as u64);
+        let lane = |(lane, key)| self.send(key, self.nonce.wrapping_add(lane), size);
         let began = Instant::now();
-        let mut upload = self.vault.upload(&key, None).expecting(size);
+        let sent = try_join_all((0..).zip(&keys).map(lane)).await?;
+        self.trial.upload = Some(Transfer { bytes: moved, took: began.elapsed() });
+        if self.trial.read != Finding::Yes {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let found = try_join_all(keys.iter().map(|key| self.receive(key))).await?;
+        let took = began.elapsed();
+        if found == sent {
+            self.trial.download = Some(Transfer { bytes: moved, took });
+        } else {
+            self.trial.read = Finding::No("the large object isn't what was written".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Writes a large object, and gives its digest.
+    async fn send(&self, key: &ObjectKey, seed: u64, size: u64) -> Result<Digest, Error> {
+        let (mut rng, mut sent, mut left) = (fastrand::Rng::with_seed(seed), Digester::default(), size);
+        let mut upload = self.vault.upload(key, None).expecting(size);
         while left > 0 {
             let mut chunk = vec![0; usize::try_from(left).unwrap_or(CHUNK).min(CHUNK)];
             rng.fill(&mut chunk);
@@ -281,22 +308,17 @@ impl Scratch<'_> {
             upload.write(chunk.into()).await?;
         }
         upload.finish().await?;
-        self.trial.upload = Some(Transfer { bytes: size, took: began.elapsed() });
-        if self.trial.read != Finding::Yes {
-            return Ok(());
-        }
-        let (began, mut found) = (Instant::now(), Digester::default());
-        let mut chunks = Box::pin(self.vault.stream(&key, None));
+        Ok(sent.digest())
+    }
+
+    /// Reads a large object, and gives its digest.
+    async fn receive(&self, key: &ObjectKey) -> Result<Digest, Error> {
+        let mut found = Digester::default();
+        let mut chunks = Box::pin(self.vault.stream(key, None));
         while let Some(chunk) = chunks.try_next().await? {
             found.update(&chunk);
         }
-        let took = began.elapsed();
-        if found.digest() == sent.digest() {
-            self.trial.download = Some(Transfer { bytes: size, took });
-        } else {
-            self.trial.read = Finding::No("the large object isn't what was written".to_owned());
-        }
-        Ok(())
+        Ok(found.digest())
     }
 
     /// Deletes everything that was written, and looks for what is still there where that fails.
@@ -348,7 +370,7 @@ mod tests {
     use crate::memory::MemoryStore;
     use crate::simulated::SimulatedStore;
 
-    const EFFORT: Effort = Effort { rounds: 3, size: 3 << 20 };
+    const EFFORT: Effort = Effort { rounds: 3, size: 3 << 20, lanes: 1 };
 
     fn store() -> SimulatedStore {
         SimulatedStore::new(MemoryStore::new(), 1)
@@ -386,6 +408,15 @@ mod tests {
         assert_eq!(trial.download.map(|moved| moved.bytes), Some(3 << 20));
         assert!(trial.clock_ahead_ms.is_some_and(|ahead| ahead.abs() < 60_000), "{trial:?}");
         assert_eq!(there(&store).await, [other.as_str()]);
+    }
+
+    #[tokio::test]
+    async fn several_lanes_move_several_objects() {
+        let store = store();
+        let trial = run(&vault(&store), Effort { lanes: 3, ..EFFORT }, &SystemClock).await.expect("tried");
+        let bytes = |moved: Option<Transfer>| moved.map(|moved| moved.bytes);
+        assert_eq!((bytes(trial.upload), bytes(trial.download)), (Some(9 << 20), Some(9 << 20)));
+        assert_eq!((trial.left.len(), there(&store).await.len()), (0, 0));
     }
 
     #[tokio::test]

@@ -141,13 +141,17 @@ fn docker_compose_restores_protects_and_starts_in_this_order() {
     for service in [restore, seawall, app] {
         // The folder and never the file, and one user for all.
         assert_eq!(service["volumes"][0].as_str(), Some("data:/data"));
-        assert_eq!(service["user"].as_str(), Some("1000:1000"));
+        assert_eq!(service["user"].as_str(), Some("65532:65532"));
     }
-    let image = page.block("dockerfile");
-    assert!(image.contains("ENTRYPOINT [\"seawall\"]") && image.contains("SEAWALL_CONFIG=/etc/seawall.yml"));
-    let entry = texts(&restore["entrypoint"]);
-    let restore = [entry, texts(&restore["command"]).iter().map(|word| word.replace("$$", "$")).collect()].concat();
-    let seawall_words = [vec!["seawall".to_owned()], texts(&seawall["command"])].concat();
+    // The image's entry point is the program.
+    let of_image = |service: &Yaml<'_>| {
+        assert!(
+            service["image"].as_str().unwrap().starts_with("seawall:")
+                && service.as_mapping_get("entrypoint").is_none()
+        );
+        [vec!["seawall".to_owned()], texts(&service["command"])].concat()
+    };
+    let (restore, seawall_words) = (of_image(restore), of_image(seawall));
     let probe = texts(&seawall["healthcheck"]["test"])[1..].to_vec();
     let containers = Containers { restore, seawall: seawall_words, probe, back: None };
     carry_out(&page, Host::with(&page), &containers);

@@ -39,9 +39,37 @@ impl WebConfig {
         Some(Self { address, token: None, token_file: None, prefix: String::new(), hosts: Vec::new(), actions: false })
     }
 
+    /// Reads the token from a file, which is read again at each request.
+    ///
+    /// # Errors
+    /// Why there is no token: a text without the name of the file.
+    pub fn read_token(&mut self, file: &Path) -> Result<(), String> {
+        let text = token::read(file).map_err(|error| error.to_string())?;
+        if !token::is_sound(&text) {
+            return Err("it holds no token of at least 16 letters, digits or signs".to_owned());
+        }
+        (self.token, self.token_file) = (Some(Hidden::new(text)), Some(file.to_owned()));
+        Ok(())
+    }
+
+    /// A path below which a reverse proxy serves the page, in the form of [`WebConfig::prefix`]; `None` for a text that is no such path.
+    pub fn path(text: &str) -> Option<String> {
+        path(text)
+    }
+
+    /// A name under which the page is visited, in the form of [`WebConfig::hosts`]; `None` for a text that is no name of a host.
+    pub fn host(text: &str) -> Option<String> {
+        host(text)
+    }
+
     /// Whether only those see it who may: without a token it must be for this machine alone.
     pub fn is_guarded(&self) -> bool {
         self.token.is_some() || self.address.ip().is_loopback()
+    }
+
+    /// Why a page that isn't guarded is refused.
+    pub fn unguarded(&self) -> String {
+        format!("a page on {} without a token shows itself to everyone who reaches it", self.address)
     }
 }
 
@@ -61,7 +89,7 @@ pub(super) fn read(top: &mut Fields, here: &Path) -> Result<Option<WebConfig>, L
     if config.is_guarded() {
         return Ok(Some(config));
     }
-    let cause = format!("a page on {} without a token shows itself to everyone who reaches it", config.address);
+    let cause = config.unguarded();
     let next = "set web.token or web.token-file, or listen on 127.0.0.1".to_owned();
     Err(Problem::Unsafe { cause, next }.at(line))
 }

@@ -76,9 +76,10 @@ impl From<&Parts> for Known {
     }
 }
 
-fn number_of(text: &str) -> u64 {
+/// A number that another value doesn't have.
+pub(super) fn number_of(value: &(impl std::hash::Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }
 

@@ -48,6 +48,38 @@ pub(super) struct History {
     pub(super) proofs: Result<(Vec<Proof>, Vec<String>), Failure>,
 }
 
+/// Work that asks vaults: a few at a time, and not for too long.
+pub(super) struct Turns(Semaphore);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Semaphore::new(AT_A_TIME))
+    }
+}
+
+impl Turns {
+    /// Does work that asks a vault, in its turn and not for too long.
+    pub(super) async fn in_time<T>(
+        &self,
+        name: &str,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let in_turn = async {
+            let _turn = self.0.acquire().await;
+            work.await
+        };
+        timeout(ANSWER, in_turn).await.unwrap_or_else(|_| {
+            Err(Failure::new(
+                Kind::Unavailable,
+                "agent.too-late",
+                name,
+                format!("its vault didn't answer within {} s", ANSWER.as_secs()),
+                "load the page again, or ask with `seawall timeline`, which waits for longer",
+            ))
+        })
+    }
+}
+
 type Dated<T> = Option<(Instant, Arc<T>)>;
 
 /// Looks at the databases of a process.
@@ -55,13 +87,13 @@ pub(super) struct Look {
     actions: Arc<Actions>,
     all: tokio::sync::Mutex<Dated<Vec<Known>>>,
     histories: Mutex<HashMap<SourceName, (Instant, Arc<History>)>>,
-    asking: Semaphore,
+    turns: Turns,
 }
 
 impl Look {
     pub(super) fn new(actions: Arc<Actions>) -> Self {
         let (all, histories) = Default::default();
-        Self { actions, all, histories, asking: Semaphore::new(AT_A_TIME) }
+        Self { actions, all, histories, turns: Turns::default() }
     }
 
     /// The process.
@@ -123,7 +155,7 @@ impl Look {
             Ok((proofs, doubts))
         };
         let name = &member.config.name;
-        let (timeline, proofs) = tokio::join!(self.in_time(name, timeline), self.in_time(name, proofs));
+        let (timeline, proofs) = tokio::join!(self.turns.in_time(name, timeline), self.turns.in_time(name, proofs));
         let history = Arc::new(History { listed_at, timeline, proofs });
         let mut all = self.remembered();
         all.retain(|_, (at, _)| at.elapsed() < LISTED);
@@ -133,25 +165,9 @@ impl Look {
         history
     }
 
-    /// Does work that asks a vault, in its turn and not for too long.
-    pub(super) async fn in_time<T>(
-        &self,
-        name: &str,
-        work: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        let in_turn = async {
-            let _turn = self.asking.acquire().await;
-            work.await
-        };
-        timeout(ANSWER, in_turn).await.unwrap_or_else(|_| {
-            Err(Failure::new(
-                Kind::Unavailable,
-                "agent.too-late",
-                name,
-                format!("its vault didn't answer within {} s", ANSWER.as_secs()),
-                "load the page again, or ask with `seawall timeline`, which waits for longer",
-            ))
-        })
+    /// Turns of work that asks a vault.
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<SourceName, (Instant, Arc<History>)>> {

@@ -10,10 +10,12 @@
 //! - `screens`: a file for each screen; `page` is what is around it;
 //! - `deed`: what a visitor may ask for; `act` begins it;
 //! - `filter`, `verdict`, `svg`, `calendar`, `plan`: what is decided without any I/O;
-//! - `live`: parts that have changed, over one connection.
+//! - `live`: parts that have changed, over one connection;
+//! - `catalogue`: the page of a prefix in a store, where no process protects.
 
 mod act;
 mod calendar;
+pub(crate) mod catalogue;
 mod deed;
 mod filter;
 mod guard;

@@ -52,13 +52,18 @@ pub(super) enum Screen {
 }
 
 impl Screen {
-    const LINKS: [(Self, &str, &str); 5] = [
+    /// The links of a process's page, each with its path and its name.
+    pub(super) const OF_PROCESS: [(Self, &str, &str); 5] = [
         (Self::Fleet, "/", "Databases"),
         (Self::Proofs, "/proofs", "Proofs"),
         (Self::Activity, "/activity", "Activity"),
         (Self::Vaults, "/vaults", "Vaults"),
         (Self::Settings, "/settings", "Settings"),
     ];
+
+    /// The links of a page of vaults alone.
+    pub(super) const OF_VAULTS: [(Self, &str, &str); 2] =
+        [(Self::Fleet, "/", "Databases"), (Self::Proofs, "/proofs", "Proofs")];
 }
 
 /// What stands on one page.
@@ -73,6 +78,8 @@ pub(super) struct Content {
 /// What is around the content.
 pub(super) struct Around<'a> {
     pub(super) prefix: &'a str,
+    /// The screens that every screen leads to.
+    pub(super) links: &'a [(Screen, &'a str, &'a str)],
     pub(super) has_login: bool,
     /// Whether the visitor may act.
     pub(super) may_act: bool,
@@ -80,7 +87,7 @@ pub(super) struct Around<'a> {
 
 /// A whole page.
 pub(super) fn whole(around: &Around<'_>, version: &str, content: &Content) -> Answer {
-    let Around { prefix, has_login, may_act } = *around;
+    let Around { prefix, links, has_login, may_act } = *around;
     let Content { screen, title, live, body } = content;
     let page = html! {
         (head(title))
@@ -88,8 +95,8 @@ pub(super) fn whole(around: &Around<'_>, version: &str, content: &Content) -> An
             a.skip href="#main" { "Skip to the content" }
             header {
                 nav aria-label="Screens" {
-                    @for (link, path, name) in Screen::LINKS {
-                        a href={ (prefix) (path) } aria-current=[(link == *screen).then_some("page")] { (name) }
+                    @for (link, path, name) in links {
+                        a href={ (prefix) (path) } aria-current=[(link == screen).then_some("page")] { (name) }
                     }
                 }
                 p #live .quiet role="status" {}
@@ -121,7 +128,7 @@ pub(super) fn login(prefix: &str, status: StatusCode, told: Option<&str>) -> Ans
                     input #token type="password" name="token" autocomplete="current-password" required autofocus;
                     button { "Log in" }
                 }
-                p.quiet { "It is the one of " code { "web.token" } " or " code { "web.token-file" } " in the configuration." }
+                p.quiet { "It is the one of " code { "web.token" } " or " code { "web.token-file" } " in the configuration, or of " code { "--token-file" } "." }
             }
         }
     };

@@ -3,11 +3,13 @@
 //! Nothing is restored here. The plan comes from the library call of `seawall restore --dry-run`; of a server, whose restore needs a server, from what
 //! its set holds. The command names the point that was found, so it reaches this point at any later time too.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{
-    Clock as _, Failure, IntegrityCheck, Moment, NoProgress, PlannedObject, Point, RestoreRequest, SystemClock,
+    Clock as _, Engine, Failure, IntegrityCheck, Moment, NoProgress, PlannedObject, Point, RestoreRequest, SystemClock,
+    When,
 };
 use seawall_engines::{EngineConfig, ask, read_when};
 
@@ -39,29 +41,36 @@ pub(super) async fn plan(look: &Look, member: &Seen, text: &str) -> Result<Plann
         return Err(member.failure.clone().unwrap_or_else(|| crate::fleet::starting(&member.config.name)));
     };
     let target = Target::of(member.config.path(), &member.config.source().to_string());
-    let work = async {
-        Ok(match &member.config.engine {
-            EngineConfig::Server(_) | EngineConfig::Cluster(_) => {
-                let found = engine.history().contents(&when).await?;
-                (found.point, (found.objects, found.stored_bytes), Vec::new(), found.doubts)
-            }
-            EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => {
-                let request = RestoreRequest {
-                    output: target.file().unwrap_or_default(),
-                    when,
-                    force: false,
-                    dry_run: true,
-                    integrity: IntegrityCheck::None,
-                };
-                let found = ask::files(&**engine)?.restore(&request, Arc::new(NoProgress)).await?;
-                let read = found.objects.iter().map(|object| object.bytes).sum();
-                (found.point, (found.objects.len() as u64, read), found.objects, found.doubts)
-            }
-        })
+    let output = match &member.config.engine {
+        EngineConfig::Server(_) | EngineConfig::Cluster(_) => None,
+        EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => Some(target.file().unwrap_or_default()),
     };
-    let (point, read, objects, doubts) = look.in_time(&member.config.name, work).await?;
-    let config = look.actions().reloader().status().map(|status| status.file);
-    let command = in_shell(&command(&named(member, config), &target, &point.position));
+    let named = named(member, look.actions().reloader().status().map(|status| status.file));
+    let work = planned(&**engine, when, (output, false), (&named, &target));
+    look.turns().in_time(&member.config.name, work).await
+}
+
+/// The plan of an engine: with `output`, the file or folder, that of a dry run, which refuses an existing one without `force`; else what the
+/// point holds. The command names the database and the target.
+pub(super) async fn planned(
+    engine: &dyn Engine,
+    when: When,
+    (output, force): (Option<PathBuf>, bool),
+    (named, target): (&Named, &Target),
+) -> Result<Planned, Failure> {
+    let (point, read, objects, doubts) = match output {
+        None => {
+            let found = engine.history().contents(&when).await?;
+            (found.point, (found.objects, found.stored_bytes), Vec::new(), found.doubts)
+        }
+        Some(output) => {
+            let request = RestoreRequest { output, when, force, dry_run: true, integrity: IntegrityCheck::None };
+            let found = ask::files(engine)?.restore(&request, Arc::new(NoProgress)).await?;
+            let read = found.objects.iter().map(|object| object.bytes).sum();
+            (found.point, (found.objects.len() as u64, read), found.objects, found.doubts)
+        }
+    };
+    let command = in_shell(&command(named, target, &point.position));
     Ok(Planned { point, read, objects, doubts, command, has_gap: target.has_gap() })
 }
 

@@ -14,11 +14,12 @@ mod tally;
 mod trend;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_archive::{Link, SetId};
 use seawall_core::{
-    Alarm, Clock as _, Description, Failure, LastError, Level, Moment, Phase, Point, Proof, Status, SystemClock,
+    Alarm, Clock as _, Description, Engine, Failure, LastError, Level, Moment, Phase, Point, Proof, Status, SystemClock,
 };
 use seawall_vault::{Access, Noted, ObjectKey, Prefix, Vault, VaultUrl};
 use serde::Serialize;
@@ -27,8 +28,10 @@ pub use self::choose::{Choose, Filter, Order};
 use self::names::named;
 use self::tally::{Form, Sum, Tally};
 use crate::alarms::{Facts, Keeper, Limits, Local, alarms};
+use crate::lmdb;
 use crate::open::Opener;
 use crate::proofs::{EARLIER, Proofs, beyond, standing};
+use crate::recognise::is_there;
 
 /// Databases whose objects are read at once.
 const AT_ONCE: usize = 16;
@@ -83,6 +86,9 @@ pub struct Row {
     /// The prefix of its vault.
     #[serde(skip)]
     root: String,
+    /// The name of an environment of LMDB; empty for other databases.
+    #[serde(skip)]
+    database: String,
     /// The last link of its chain.
     #[serde(skip)]
     link: u64,
@@ -121,8 +127,9 @@ impl Opener {
     /// Finds every database below a prefix, and reads objects of the databases that `choose` shows.
     ///
     /// # Errors
-    /// When the prefix can't be listed. What can't be read of one database is a doubt of that database.
+    /// When the prefix can't be listed, or is a folder that isn't there. What can't be read of one database is a doubt of that database.
     pub async fn catalogue(&self, url: &VaultUrl, choose: &Choose) -> Result<Catalogued, Failure> {
+        is_there(url)?;
         let now = SystemClock.now();
         // Each database has a marker of its own, and a listing needs no key.
         let vault = self.vault_with(url, Access::Names).await?;
@@ -149,6 +156,20 @@ impl Opener {
         // What was read may change the order.
         catalogued.databases = choose.choose(all);
         Ok(catalogued)
+    }
+
+    /// Opens a database that [`Opener::catalogue`] found below `url`.
+    ///
+    /// # Errors
+    /// When its vault can't be opened or listed.
+    pub async fn catalogued(&self, url: &VaultUrl, row: &Row) -> Result<(Vault, Arc<dyn Engine>), Failure> {
+        let place = place(url, &row.root)?;
+        if row.database.is_empty() {
+            return self.vault_and_engine(&place).await;
+        }
+        // Several environments may share a vault.
+        let vault = self.vault_alone(&place).await?;
+        Ok((vault.clone(), lmdb::of_vault(vault, row.database.clone())))
     }
 
     /// What only objects tell: the newest proof, which backup sets count, and which server they are of.
@@ -301,6 +322,7 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
             alarms: Vec::new(),
             doubts,
             root,
+            database,
             link: tally.link,
             sets,
             due: None,

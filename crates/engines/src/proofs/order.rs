@@ -217,7 +217,7 @@ fn is_about_the_point(failure: &Failure) -> bool {
 }
 
 /// A random number below another one.
-fn random_below(most: u64) -> u64 {
+pub(crate) fn random_below(most: u64) -> u64 {
     let mut bytes = [0; 8];
     #[expect(clippy::disallowed_methods, reason = "this is the edge where randomness enters")]
     let filled = getrandom::fill(&mut bytes);

@@ -62,6 +62,7 @@ pub struct ApplyOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Applied {
     /// The last transaction.
     pub txid: Txid,

@@ -31,6 +31,7 @@ const READ: usize = 256 << 10;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DatabaseSum {
     /// The checksum; [`Checksum::EMPTY`] of an empty file.
     pub checksum: Checksum,

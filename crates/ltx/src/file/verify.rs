@@ -31,6 +31,7 @@ use crate::{Checksum, Crc64, Error, Generation, Header, PageNo, Rolling, Summary
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Verified {
     /// Header, trailer and number of pages.
     pub summary: Summary,
@@ -38,6 +39,31 @@ pub struct Verified {
     pub len: u64,
     /// Its generation; `None` for the current one.
     pub generation: Option<Generation>,
+}
+
+impl Verified {
+    /// What a reader of its own found out: of a file of `len` bytes, for example one that is no file of this machine.
+    ///
+    /// ```
+    /// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Splitter, Txid};
+    /// # let page_size = PageSize::new(512).unwrap();
+    /// # let mut file = Vec::new();
+    /// # let mut encoder = Encoder::new(Header::new(page_size, 3, Txid(2), Txid(2)), &mut file)?;
+    /// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+    /// # encoder.finish(Checksum::NONE, &mut file)?;
+    /// use seawall_ltx::file::Verified;
+    ///
+    /// let (mut splitter, mut rest) = (Splitter::new(), &file[..]);
+    /// while let Some(batch) = splitter.feed(&mut rest)? {
+    ///     splitter.join(&batch.decode()?)?;
+    /// }
+    /// let verified = Verified::new(splitter.finish()?, file.len() as u64, None);
+    /// assert_eq!(verified.summary.pages, 1);
+    /// # Ok::<(), seawall_ltx::Error>(())
+    /// ```
+    pub fn new(summary: Summary, len: u64, generation: Option<Generation>) -> Self {
+        Self { summary, len, generation }
+    }
 }
 
 /// Reads a file of any generation and checks everything.

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod api;
 mod damage;
 mod examples;
 mod file_apply;
@@ -12,6 +13,8 @@ mod file_read;
 mod golden;
 mod merge;
 mod mutations;
+mod programs;
+mod promises;
 mod roundtrip;
 mod rules;
 mod support;

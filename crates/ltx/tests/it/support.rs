@@ -6,9 +6,14 @@ use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Result, Rolling, 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+/// The path of a golden file.
+pub(crate) fn golden_path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/ltx").join(name)
+}
+
 /// The bytes of a golden file.
 pub(crate) fn golden(name: &str) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/ltx").join(name);
+    let path = golden_path(name);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

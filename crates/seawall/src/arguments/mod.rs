@@ -1,5 +1,7 @@
 //! The command line as it is typed.
 
+mod bench;
+mod built;
 mod doctor;
 #[cfg(test)]
 mod documented;
@@ -12,11 +14,13 @@ pub(crate) mod ltx;
 mod notify;
 mod process;
 mod protect;
+mod query;
 mod restore;
 mod shell;
 mod ui;
 mod vault;
 mod wal;
+mod web;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +32,8 @@ use self::lmdb::LmdbCommand;
 use self::ltx::LtxCommand;
 use crate::progress::ProgressForm;
 
+pub(crate) use self::bench::*;
+pub(crate) use self::built::*;
 pub(crate) use self::doctor::*;
 pub(crate) use self::encrypted::*;
 pub(crate) use self::explain::*;
@@ -36,11 +42,13 @@ pub(crate) use self::init::*;
 pub(crate) use self::notify::*;
 pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
+pub(crate) use self::query::*;
 pub(crate) use self::restore::*;
 pub(crate) use self::shell::*;
 pub(crate) use self::ui::*;
 pub(crate) use self::vault::*;
 pub(crate) use self::wal::*;
+pub(crate) use self::web::*;
 
 /// Keeps databases recoverable from storage that you control, continuously.
 #[derive(Debug, Parser)]
@@ -125,12 +133,16 @@ pub(crate) enum Command {
     Replicate(ReplicateArguments),
     /// Make a complete copy of a server's database now
     Backup(BackupArguments),
+    /// Measure how fast a backup is here, beside the ceilings of source, codec and store
+    Bench(BenchArguments),
     /// Get a database back
     Restore(RestoreArguments),
     /// Show what can be restored: ranges, points and holes
     Timeline(SourceArguments),
     /// Show what changed between two points: size, tables and rows, as far as the vault tells
     Compare(CompareArguments),
+    /// Ask a SQLite database in a vault, at any point, without a restore
+    Query(QueryArguments),
     /// Read everything back and check every checksum and the chain
     Verify(VerifyArguments),
     /// Copy a vault, or a part of its history, to another place
@@ -145,6 +157,8 @@ pub(crate) enum Command {
     Fleet(FleetArguments),
     /// Look at the databases of a running process, or of a vault, and restore, on a terminal
     Ui(UiArguments),
+    /// Show every database below a prefix on a page, from the vaults alone
+    Web(WebArguments),
     /// Silence the alarms of a database for a while
     Silence(SilenceArguments),
     /// Find what is wrong or will be, each with the command that mends it
@@ -187,6 +201,9 @@ pub(crate) enum Command {
     Completion(CompletionArguments),
     /// Write a page of the manual for each command
     Manual(ManualArguments),
+    /// Say how this program was built, and what it contains
+    #[command(name = "self")]
+    Built(SelfArguments),
 }
 
 /// `seawall demo`
@@ -242,7 +259,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 60);
+        assert_eq!(commands.len(), 64);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -256,6 +273,16 @@ mod tests {
             ("seawall init", true),
             ("seawall init s3://bucket/p --keep 30d -o /etc/seawall.yml --yes --force --json", true),
             ("seawall init a b", false),
+            ("seawall bench postgresql://u@h/d", true),
+            ("seawall bench mysql://u@h/ ./v --jobs 4 --compression lz4 --json", true),
+            ("seawall bench", false),
+            ("seawall web s3://bucket/p", true),
+            ("seawall web ./v --listen 0.0.0.0:80 --token-file t --host a --host b --path /x --fresh 5m --json", true),
+            ("seawall web", false),
+            ("seawall web ./v --fresh 0s", false),
+            ("seawall query ./vault 'SELECT_1'", true),
+            ("seawall query ./vault --at yesterday --csv SELECT_1", true),
+            ("seawall query ./vault", false),
             ("seawall replicate app.db ./vault", true),
             ("seawall replicate --config seawall.yml", true),
             ("seawall replicate ./data ./vault --pattern *.db --recursive --socket s.sock", true),
@@ -274,6 +301,9 @@ mod tests {
             ("seawall restore v --all -o out --follow", false),
             ("seawall restore v -o b --force --if-missing", false),
             ("seawall restore v -o b --integrity some", false),
+            ("seawall restore v -o b --if-missing --allow-empty", true),
+            ("seawall restore v -o b --allow-empty --at -2h", false),
+            ("seawall restore v --all --allow-empty", false),
             ("seawall restore v -o b --follow --follow-interval 500ms --force", true),
             ("seawall restore v -o b --follow --at -2h", false),
             ("seawall restore v -o b --follow --dry-run", false),
@@ -352,6 +382,9 @@ mod tests {
             ("seawall wal list v", true),
             ("seawall wal list", false),
             ("seawall wal", false),
+            ("seawall self", true),
+            ("seawall self --sbom --json", true),
+            ("seawall self extra", false),
             ("seawall --json status", true),
             ("seawall status --log-level loud", false),
             ("seawall", false),

@@ -102,6 +102,9 @@ pub(crate) struct RestoreArguments {
     /// If the file exists, do nothing and succeed
     #[arg(long, conflicts_with_all = ["force", "dry_run"])]
     pub(crate) if_missing: bool,
+    /// If the vault has no backup yet, do nothing and succeed. A bucket or folder that doesn't exist is still an error
+    #[arg(long, conflicts_with_all = ["all", "to", "at", "dry_run", "follow", "as_new", "as_stored_at"])]
+    pub(crate) allow_empty: bool,
     /// Keep the file at the newest state until stopped, while others read it
     #[arg(long, conflicts_with_all = ["at", "dry_run", "if_missing", "as_stored_at"])]
     pub(crate) follow: bool,

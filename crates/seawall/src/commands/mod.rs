@@ -4,6 +4,8 @@ mod acknowledge;
 pub(crate) mod agent;
 mod backup;
 mod backup_cluster;
+mod bench;
+mod built;
 mod check;
 mod compare;
 mod copy;
@@ -20,6 +22,7 @@ mod notify;
 mod pin;
 pub(crate) mod prove;
 mod prove_server;
+mod query;
 mod reload;
 pub(crate) mod replicate;
 pub(crate) mod restore;
@@ -34,6 +37,7 @@ mod vault;
 mod verify;
 mod verify_all;
 pub(crate) mod wal;
+mod web;
 
 use seawall_agent::{Level, LogFormat, Times, start_logging};
 use seawall_core::Failure;
@@ -50,6 +54,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Replicate(_) | Command::Lmdb(_) | Command::Wal(WalCommand::Receive(_)) => true,
         // A line of the log would go into the middle of a screen.
         Command::Ui(_) => true,
+        Command::Web(_) => true,
         Command::Restore(arguments) => arguments.follow,
         _ => false,
     };
@@ -62,9 +67,11 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Init(arguments) => init::run(&arguments, edge, common.json),
         Command::Replicate(arguments) => replicate::run(&arguments, &common, edge),
         Command::Backup(arguments) => backup::run(&arguments, edge, common.json),
+        Command::Bench(arguments) => bench::run(&arguments, edge, common.json),
         Command::Restore(arguments) => restore::run(&arguments, &common, edge),
         Command::Timeline(arguments) => timeline::run(&arguments, edge),
         Command::Compare(arguments) => compare::run(&arguments, edge),
+        Command::Query(arguments) => query::run(&arguments, edge, common.json),
         Command::Verify(arguments) => verify::run(&arguments, edge, common.json),
         Command::Copy(arguments) => copy::run(&arguments, edge, common.json),
         Command::Maintain(arguments) => maintain::run(&arguments, edge),
@@ -72,6 +79,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Status(arguments) => status::run(&arguments, edge),
         Command::Fleet(arguments) => fleet::run(&arguments, edge),
         Command::Ui(arguments) => crate::ui::run(&arguments, edge, common.json),
+        Command::Web(arguments) => web::run(&arguments, &common, edge),
         Command::Silence(arguments) => silence::run(&arguments, edge),
         Command::Doctor(arguments) => doctor::run(&arguments, edge),
         Command::Explain(arguments) => explain::run(&arguments),
@@ -91,6 +99,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Ltx(command) => ltx::run(&command, edge, common.json),
         Command::Completion(arguments) => Ok(shell::completion(&arguments)),
         Command::Manual(arguments) => shell::manual(&arguments, edge),
+        Command::Built(arguments) => Ok(built::run(&arguments)),
     }
 }
 

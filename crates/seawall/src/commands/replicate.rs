@@ -218,13 +218,8 @@ fn web(address: &str, configured: Option<WebConfig>) -> Result<WebConfig, Failur
         None => asked,
     };
     if !web.is_guarded() {
-        let cause = format!("a page on {} without a token shows itself to everyone who reaches it", web.address);
-        return Err(usage(
-            "config.unsafe",
-            "--web",
-            &cause,
-            "set web.token-file in a configuration, or listen on 127.0.0.1",
-        ));
+        let next = "set web.token-file in a configuration, or listen on 127.0.0.1";
+        return Err(usage("config.unsafe", "--web", &web.unguarded(), next));
     }
     Ok(web)
 }

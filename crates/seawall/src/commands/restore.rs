@@ -56,7 +56,10 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
         let done = runtime::run(between(&source, &request, work))?;
         return Ok(rolled_back(&done));
     }
-    let (told, restored) = runtime::run(restore(&source, &request, &opener, progress))?;
+    let (told, restored) = match runtime::run(restore(&source, &request, &opener, progress)) {
+        Err(failure) if arguments.allow_empty && is_empty(&failure) => return Ok(nothing_there(&request.output)),
+        done => done?,
+    };
     Ok(Output::done(told + &render(&restored), &document(&restored)))
 }
 
@@ -64,6 +67,18 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
 fn skipped(existing: &Path) -> Output {
     let document = json!({ "skipped": true, "output": existing });
     Output::done(format!("{} exists; nothing was restored\n", existing.display()), &document)
+}
+
+/// Whether the vault is proved to hold no backup. A bucket that doesn't exist, or a backup of which a part is missing, is another failure:
+/// an application that goes on would begin a new database in the place of one that can be saved.
+fn is_empty(failure: &Failure) -> bool {
+    matches!(failure.code, "sqlite.nothing-there" | "lmdb.nothing-there")
+}
+
+/// The answer where nothing is restored, because the vault has nothing.
+fn nothing_there(output: &Path) -> Output {
+    let document = json!({ "skipped": true, "output": output });
+    Output::done("the vault has no backup yet; nothing was restored\n", &document)
 }
 
 /// What is asked for, still without a file.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_agent::config::SWEEP_INTERVAL;
-use seawall_agent::{LtxObject, Opener, Signals, VaultUrl, ask};
+use seawall_agent::{LtxObject, Opener, Signals, VaultUrl, ask, is_there};
 use seawall_core::{
     Failure, FollowRequest, IntegrityCheck, Moment, NoProgress, RestoreRequest, Restored, Shutdown, When,
 };
@@ -18,7 +18,6 @@ use super::config::{self, Named};
 use super::flags::{self, Flag, Flags};
 use super::{Answer, Stop, json, ltx};
 use crate::edge::Edge;
-use crate::source::is_there;
 use crate::{runtime, table};
 
 const FLAGS: [Flag; 14] = [

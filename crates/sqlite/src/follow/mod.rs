@@ -13,7 +13,7 @@ pub(crate) mod bridge;
 mod follower;
 pub(crate) mod mark;
 pub(crate) mod standby;
-mod step;
+pub(crate) mod step;
 
 use std::sync::Arc;
 

@@ -208,7 +208,7 @@ impl Follower<'_> {
 
 /// Refuses objects, oldest first, that don't continue each other or the state of the database (I14). The database stays
 /// as it is.
-async fn belong(vault: &Vault, here: Option<Facts>, facts: &[Facts]) -> Result<(), Error> {
+pub(crate) async fn belong(vault: &Vault, here: Option<Facts>, facts: &[Facts]) -> Result<(), Error> {
     let pairs = here.iter().chain(facts).zip(facts.iter().skip(usize::from(here.is_none())));
     for (before, next) in pairs {
         if let Bond::Stranger(why) = together::bond(vault, before, next).await? {
@@ -220,7 +220,7 @@ async fn belong(vault: &Vault, here: Option<Facts>, facts: &[Facts]) -> Result<(
 }
 
 /// Asks for captures by name. Returns those up to the first missing one, and whether there is one after it.
-async fn ask(vault: &Vault, next: Txid, window: u64) -> Result<(Vec<Fetched>, bool), Error> {
+pub(crate) async fn ask(vault: &Vault, next: Txid, window: u64) -> Result<(Vec<Fetched>, bool), Error> {
     let names = (0..window).filter_map(|n| next.0.checked_add(n)).map(Txid);
     let asked: Vec<_> = names.map(|txid| fetch::capture(vault.clone(), txid)).collect();
     let found: Vec<Option<Fetched>> = stream::iter(asked).buffered(WINDOW as usize).try_collect().await?;

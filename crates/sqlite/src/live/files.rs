@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use seawall_core::Moment;
 use serde::{Deserialize, Serialize};
 
+use crate::untouched::Times;
+
 /// The identity of the file at a path. A replaced database has another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileIdentity {
@@ -36,13 +38,21 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    /// How long a file must have been at rest for its state to be recorded.
-    const REST_SECONDS: i64 = 2;
+    /// How long a file must have been at rest for its state to be recorded, in milliseconds: the longest tick of a file system is that
+    /// of FAT.
+    const REST: i64 = 2000;
+
+    /// The same where `times` are this machine's and finer than a millisecond. Such a clock ticks with the kernel's, every 10 ms at
+    /// most.
+    pub(crate) const SHORT_REST: i64 = 100;
 
     /// The state of a file that was at rest at `now`; `None` for one that was not.
-    pub(crate) fn at_rest(metadata: &Metadata, now: Moment) -> Option<Self> {
-        let rested = now.as_millis().div_euclid(1000) - metadata.ctime();
-        (rested >= Self::REST_SECONDS).then(|| Self::of(metadata))
+    pub(crate) fn at_rest(metadata: &Metadata, times: Times, now: Moment) -> Option<Self> {
+        let is_fine = |nanos: i64| nanos % 1_000_000 != 0;
+        let is_fine = times == Times::Own && is_fine(metadata.ctime_nsec()) && is_fine(metadata.mtime_nsec());
+        let needed = if is_fine { Self::SHORT_REST } else { Self::REST };
+        let changed = metadata.ctime().saturating_mul(1000).saturating_add(metadata.ctime_nsec() / 1_000_000);
+        (now.as_millis().saturating_sub(changed) >= needed).then(|| Self::of(metadata))
     }
 
     /// The state of a file now.
@@ -97,4 +107,38 @@ pub(crate) fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Res
         }
     }
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_at_rest_after_a_tick_of_its_clock() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = File::create(folder.path().join("f")).expect("a file");
+        let set = |nanos: u32| {
+            let at = SystemTime::UNIX_EPOCH + Duration::new(1_000, nanos);
+            file.set_modified(at).expect("a time");
+            file.metadata().expect("metadata")
+        };
+        // The time of the change is the system's own. Systems with a coarse clock of files can't tell the short rest.
+        let (fine, whole) = (set(123_456_789), set(0));
+        let is_fine = fine.ctime_nsec() % 1_000_000 != 0;
+        for (metadata, times, millis, at_rest) in [
+            (&fine, Times::Own, 99, false),
+            (&fine, Times::Own, 101, is_fine),
+            (&fine, Times::Foreign, 1999, false),
+            (&fine, Times::Foreign, 2001, true),
+            (&whole, Times::Own, 1999, false),
+            (&whole, Times::Own, 2001, true),
+            (&fine, Times::Own, -5000, false),
+        ] {
+            let changed = metadata.ctime() * 1000 + metadata.ctime_nsec() / 1_000_000;
+            let state = FileState::at_rest(metadata, times, Moment::from_millis(changed + millis));
+            assert_eq!(state, at_rest.then(|| FileState::of(metadata)), "{times:?} {millis}");
+        }
+    }
 }

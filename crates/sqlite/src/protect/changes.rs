@@ -61,6 +61,7 @@ impl Database {
                 Ok(()) if shutdown.requested() => match Box::pin(session.drain()).await {
                     Ok(()) if !session.is_untouched().await? => done = Ok(()),
                     Ok(()) => {
+                        session.note_rest_at_the_end().await;
                         Box::pin(session.claim()).await?;
                         return Box::pin(session.look_at_the_end()).await;
                     }

@@ -34,6 +34,7 @@ impl Database {
         if !session.is_untouched().await? {
             session.drain().await?;
         }
+        session.note_rest_at_the_end().await;
         session.claim().await?;
         self.tell(Phase::Stopped, None, session.lineage()).await;
         if let Err(error) = session.record_doubts().await {

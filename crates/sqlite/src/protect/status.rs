@@ -42,6 +42,11 @@ impl Database {
         told.error = told.error.take().filter(|_| still);
     }
 
+    /// Notes what was learned of a position that arrived before.
+    pub(crate) fn rests(&self, position: Position) {
+        self.told().known.position = Some(position);
+    }
+
     /// Notes a hole that a base ends.
     pub(crate) fn left_a_hole(&self, hole: Hole) {
         let mut told = self.told();

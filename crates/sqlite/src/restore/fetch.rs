@@ -44,6 +44,14 @@ impl Fetched {
         Self::at_hand(file, None)
     }
 
+    /// All of its bytes, if they are in memory.
+    pub(crate) fn whole(&self) -> Option<&Bytes> {
+        match &self.content {
+            Content::Whole(bytes) => Some(bytes),
+            Content::Begun(_) => None,
+        }
+    }
+
     /// Its header.
     pub(crate) async fn header(&self, vault: &Vault) -> Result<Header, Error> {
         let bytes = match &self.content {

@@ -23,6 +23,7 @@ mod running;
 mod sealing;
 mod silent;
 mod upkeep;
+mod view;
 mod watched;
 mod what_could_be_missed;
 mod what_is_committed_comes_back;

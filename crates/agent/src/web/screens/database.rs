@@ -3,28 +3,25 @@
 use hyper::StatusCode;
 use maud::{Markup, PreEscaped, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use seawall_core::{Alarm, Clock as _, Figures, LastError, Proof, Severity, Status, SystemClock, Work};
+use seawall_core::{Alarm, Figures, LastError, Severity, Status, Work};
 
 use super::list::count;
-use super::{Shows, Site, View, badge, curves, failure, link_to, time};
+use super::{Shows, Site, View, badge, curves, time};
 use crate::figures::{bytes, span};
 use crate::fleet::Seen;
 use crate::http::Answer;
 use crate::web::deed::Deed;
 use crate::web::live::Parts;
-use crate::web::look::{History, Known};
+use crate::web::look::Known;
 use crate::web::page::{self, Content, Screen};
-use crate::web::plan::{self, Planned};
+use crate::web::plan;
 use crate::web::verdict;
 
 mod days;
+mod planner;
 mod timeline;
 
-/// Objects of a plan that are listed.
-const OBJECTS: usize = 20;
-
-/// Proofs that are listed.
-const PROOFS: usize = 5;
+pub(in crate::web) use self::planner::{Shown, of_proofs, restore};
 
 /// The page. `at` is the moment whose restore is planned, if one is asked for.
 pub(in crate::web) async fn answer(site: &Site<'_>, name: &str, at: Option<&str>) -> Answer {
@@ -49,11 +46,16 @@ pub(in crate::web) async fn answer(site: &Site<'_>, name: &str, at: Option<&str>
         let found = parts.beside.iter().find(|(found, _)| found == id);
         PreEscaped(found.map_or("", |(_, html)| html))
     };
+    let named = [("name", name.as_str())];
+    let shown = Shown { prefix: site.prefix, named: &named, at, planned: planned.as_ref(), history: &history };
+    let to_form = |deed: Deed, at: &str| {
+        (site.form.is_some() && deed.suits(&member, false)).then(|| link_to_form(site.prefix, deed, &name, Some(at)))
+    };
     let body = html! {
         (part("facts"))
         (part("alarms"))
         @if site.form.is_some() { (of_deeds(site.prefix, &member, &known)) }
-        (restore(site, &member, (at, planned.as_ref()), &history))
+        (restore(&shown, to_form))
         (of_proofs(&history))
         (part("curves"))
         (part("figures"))
@@ -118,7 +120,7 @@ fn facts(known: &Known) -> Markup {
     }
 }
 
-fn alarms(status: &Status) -> Markup {
+pub(in crate::web) fn alarms(status: &Status) -> Markup {
     let one = |alarm: &Alarm| {
         let (class, severity) = match alarm.severity {
             Severity::Critical => ("b bad", "✕ critical"),
@@ -174,112 +176,6 @@ fn of_deeds(prefix: &str, member: &Seen, known: &Known) -> Markup {
                 @let at = deed.takes_moment().then_some("latest");
                 a href=(link_to_form(prefix, deed, name, at)) { (deed.title()) }
             }
-        }
-    }
-}
-
-/// The timeline with the planner, which moves along it.
-fn restore(
-    site: &Site<'_>,
-    member: &Seen,
-    (at, planned): (Option<&str>, Option<&Result<Planned, seawall_core::Failure>>),
-    history: &History,
-) -> Markup {
-    let (prefix, name) = (site.prefix, &member.config.name);
-    let link = format!("{}&at=", link_to(prefix, name));
-    let to_form = |deed: Deed, at: &str| {
-        (site.form.is_some() && deed.suits(member, false)).then(|| link_to_form(prefix, deed, name, Some(at)))
-    };
-    let reached = planned.and_then(|planned| planned.as_ref().ok()).map(|planned| planned.point.moment);
-    html! {
-        h2 #restore { "What can be restored" }
-        @match &history.timeline {
-            Ok(timeline) => (timeline::picture(timeline, reached)),
-            Err(error) => (failure("The timeline can't be shown", error)),
-        }
-        form method="get" action={ (prefix) "/database#restore" } {
-            input type="hidden" name="name" value=(name);
-            div {
-                label for="at" { "Moment" }
-                input #at name="at" size="32" value=(at.unwrap_or("latest")) aria-describedby="at-help" autocomplete="off";
-            }
-            button { "Plan a restore" }
-            p #at-help.quiet {
-                "latest, a time such as 2026-11-21T10:00:00Z, “10 minutes ago”, or a position of the table. A plan restores nothing."
-            }
-        }
-        @match planned {
-            Some(Ok(planned)) => (plan_of(&link, planned, to_form)),
-            Some(Err(error)) => (failure("There is no such restore", error)),
-            None => {}
-        }
-        @if let Ok(timeline) = &history.timeline {
-            (days::calendar(timeline, history.proofs.as_ref().map_or(&[], |(proofs, _)| proofs), &link, history.listed_at))
-            (timeline::tables(timeline, &link))
-            p.quiet { "Listed at " (time(history.listed_at)) "." }
-        }
-    }
-}
-
-fn plan_of(link: &str, planned: &Planned, to_form: impl Fn(Deed, &str) -> Option<String>) -> Markup {
-    let Planned { point, read: (objects, size), objects: listed, doubts, command, has_gap } = planned;
-    html! {
-        div.card role="status" {
-            h3 { "The plan" }
-            dl {
-                dt { "Reaches" } dd { time datetime=(point.moment) { (point.moment) } " (" code { (point.position) } ")" }
-                dt { "Reads" } dd { (objects) " objects, " (bytes(*size)) }
-            }
-            p { "This command restores it beside the original:" }
-            pre tabindex="0" { code { (command) } }
-            @if *has_gap { p { "Name the new server and its user in it first." } }
-            @for doubt in doubts { p { "Can't be told: " bdi { (doubt) } } }
-            @for (deed, does) in [(Deed::Restore, "Restore this point beside the original"), (Deed::Pin, "Pin this point")] {
-                @if let Some(form) = to_form(deed, &point.position) { p { a href=(form) { (does) } } }
-            }
-            nav.links aria-label="Along the timeline" {
-                @for (name, at) in plan::steps(point.moment, SystemClock.now()) {
-                    a href={ (link) (at) "#restore" } { (name) }
-                }
-            }
-            @if !listed.is_empty() {
-                details {
-                    summary { "Objects that are read" }
-                    ul {
-                        @for object in listed.iter().rev().take(OBJECTS) { li { bdi { (object.key) } ", " (bytes(object.bytes)) } }
-                        @if listed.len() > OBJECTS { li { "and " (listed.len() - OBJECTS) " older ones" } }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn of_proofs(history: &History) -> Markup {
-    let one = |proof: &Proof| {
-        html! {
-            li {
-                (time(proof.at)) ": "
-                @if proof.holds() {
-                    "restored " (bytes(proof.restored_bytes)) " in " (span(proof.restore_ms)) ", level " (proof.level.name())
-                } @else {
-                    (if proof.inconclusive { "couldn't be made" } else { "failed" })
-                    @if let Some(fault) = proof.faults.first() { ": " bdi { (fault.object) } ": " bdi { (fault.cause) } }
-                }
-                ", on host " bdi { (proof.host) }
-                @for doubt in &proof.doubts { div.quiet { "Can't be told: " bdi { (doubt) } } }
-            }
-        }
-    };
-    html! {
-        h2 { "Proofs in the vault" }
-        @match &history.proofs {
-            Ok((proofs, doubts)) => {
-                @if proofs.is_empty() { p { "None: no proof shows that it can be restored. " code { "seawall verify --restore" } " makes one." } }
-                ul { @for proof in proofs.iter().take(PROOFS) { (one(proof)) } }
-                @for doubt in doubts.iter().take(PROOFS) { p.quiet { bdi { (doubt) } } }
-            }
-            Err(error) => (failure("The proofs can't be read", error)),
         }
     }
 }

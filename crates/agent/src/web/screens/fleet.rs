@@ -1,11 +1,12 @@
 //! Every database of the process: how far it is protected, and whether somebody should act.
 
 use maud::{Markup, html};
-use seawall_core::Severity;
+use seawall_core::{Severity, Status};
 
-use super::list::{List, count};
+use super::list::{LIVE, List, count};
 use super::{badge, curves, id_of, link_to, time};
 use crate::figures::bytes;
+use crate::web::filter::{Show, Sort};
 use crate::web::look::Known;
 use crate::web::verdict::{self, Tone};
 
@@ -13,8 +14,17 @@ use crate::web::verdict::{self, Tone};
 pub(super) struct Fleet;
 
 impl List for Fleet {
+    type Of = Known;
+
     const PATH: &str = "/";
+    const CAPTION: &str = LIVE;
+    const SHOWS: &[(Show, &str, &str)] = &Show::ALL;
+    const SORTS: &[(Sort, &str, &str)] = &Sort::ALL;
     const COLUMNS: &[&str] = &["Database", "State", "Protected up to", "Lag", "Last proof", "Size", "Alarms"];
+
+    fn status<'a>(&self, known: &'a Known) -> &'a Status {
+        &known.status
+    }
 
     fn sum(&self, all: &[Known]) -> Markup {
         let with = |severity| {

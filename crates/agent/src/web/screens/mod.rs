@@ -5,7 +5,7 @@ pub(super) mod confirm;
 mod curves;
 pub(super) mod database;
 mod fleet;
-mod list;
+pub(super) mod list;
 mod proofs;
 pub(super) mod settings;
 mod vaults;
@@ -100,7 +100,8 @@ impl Site<'_> {
     }
 
     fn page(&self, content: &Content) -> Answer {
-        let around = Around { prefix: self.prefix, has_login: self.has_login, may_act: self.form.is_some() };
+        let (links, may_act) = (&Screen::OF_PROCESS, self.form.is_some());
+        let around = Around { prefix: self.prefix, links, has_login: self.has_login, may_act };
         page::whole(&around, self.look.actions().version(), content)
     }
 }
@@ -117,7 +118,7 @@ fn id_of(known: &Known) -> String {
     format!("r{:x}", hasher.finish())
 }
 
-fn badge(badge: &Badge) -> Markup {
+pub(super) fn badge(badge: &Badge) -> Markup {
     let (class, sign) = match badge.tone {
         Tone::Good => ("b good", "✓ "),
         Tone::Warn => ("b warn", "! "),
@@ -128,7 +129,7 @@ fn badge(badge: &Badge) -> Markup {
 }
 
 /// A moment to the second; its element has all of it.
-fn time(moment: Moment) -> Markup {
+pub(super) fn time(moment: Moment) -> Markup {
     let whole = moment.to_string();
     let short = whole.get(..19).filter(|_| whole.ends_with('Z') && whole.len() == 24).unwrap_or(&whole);
     html! { time datetime=(whole) { (short.replacen('T', " ", 1)) } }

@@ -1,10 +1,12 @@
 //! The newest proof of each database that is proved by a schedule.
 
 use maud::{Markup, html};
+use seawall_core::Status;
 
-use super::list::{List, count};
+use super::list::{LIVE, List, count};
 use super::{badge, id_of, link_to, time};
 use crate::figures::{bytes, span};
+use crate::web::filter::{Show, Sort};
 use crate::web::look::Known;
 use crate::web::verdict;
 
@@ -12,8 +14,17 @@ use crate::web::verdict;
 pub(super) struct Proofs;
 
 impl List for Proofs {
+    type Of = Known;
+
     const PATH: &str = "/proofs";
+    const CAPTION: &str = LIVE;
+    const SHOWS: &[(Show, &str, &str)] = &Show::ALL;
+    const SORTS: &[(Sort, &str, &str)] = &Sort::ALL;
     const COLUMNS: &[&str] = &["Database", "Proof", "Point", "Level", "Restore", "Next one due", "Host"];
+
+    fn status<'a>(&self, known: &'a Known) -> &'a Status {
+        &known.status
+    }
 
     fn sum(&self, all: &[Known]) -> Markup {
         let proofs = || all.iter().filter_map(|known| known.status.proof.as_ref());

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 use seawall_core::{LastError, Limit, Requests, Status};
 
-use super::list::{List, count};
+use super::list::{LIVE, List, count};
 use super::{badge, id_of, link_to, time};
 use crate::figures::{bytes, span};
+use crate::web::filter::{Show, Sort};
 use crate::web::look::Known;
 use crate::web::verdict::{Badge, Tone};
 
@@ -24,8 +25,17 @@ struct Vault<'a> {
 }
 
 impl List for Vaults {
+    type Of = Known;
+
     const PATH: &str = "/vaults";
+    const CAPTION: &str = LIVE;
+    const SHOWS: &[(Show, &str, &str)] = &Show::ALL;
+    const SORTS: &[(Sort, &str, &str)] = &Sort::ALL;
     const COLUMNS: &[&str] = &["Database", "Vault", "State", "Requests", "Sent", "Read", "What it can't do"];
+
+    fn status<'a>(&self, known: &'a Known) -> &'a Status {
+        &known.status
+    }
 
     fn sum(&self, all: &[Known]) -> Markup {
         let stores: BTreeSet<&str> = all.iter().flat_map(vaults).map(|vault| store(vault.url)).collect();

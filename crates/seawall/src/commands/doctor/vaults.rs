@@ -43,7 +43,7 @@ pub(super) fn of_all(config: &Config, edge: &Edge, away: &mut Away) -> Result<Ve
     let (urls, missing): (Vec<(String, VaultUrl)>, Vec<_>) = unique.into_iter().partition(|(_, url)| is_there(url));
     let try_out = async |(_, url): &(String, VaultUrl)| {
         let names = opener.vault_with(url, Access::Names).await?;
-        Ok(trial::run(&names, Effort { rounds: 1, size: 0 }, &SystemClock).await?)
+        Ok(trial::run(&names, Effort { rounds: 1, size: 0, lanes: 1 }, &SystemClock).await?)
     };
     let tried = runtime::run(async { Ok(each(&urls, |(_, url)| place(url), away, try_out).await) })?;
     let tried = urls.iter().zip(tried).flat_map(|((shown, _), tried)| of_one(shown, tried));

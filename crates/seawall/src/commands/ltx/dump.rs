@@ -11,6 +11,7 @@ use super::{failure, info, input};
 use crate::arguments::ltx::DumpArguments;
 use crate::edge::Edge;
 use crate::output::Output;
+use crate::table::hex;
 
 /// Runs the command. The content before a defect is printed too.
 pub(super) fn run(arguments: &DumpArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
@@ -103,15 +104,6 @@ fn frame(out: &mut impl Write, number: u64, page: PageNo, data: &[u8]) -> io::Re
         writeln!(out, "  |{text}|")?;
     }
     writeln!(out)
-}
-
-fn hex(data: &[u8]) -> String {
-    use std::fmt::Write as _;
-    data.iter().fold(String::with_capacity(data.len() * 2), |mut text, byte| {
-        // Writing to a string can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

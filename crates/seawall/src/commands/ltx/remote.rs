@@ -45,7 +45,7 @@ pub(super) fn describe(name: &Name, edge: &Edge) -> Result<Option<(String, Verif
         let index = object.index().await?;
         object.checked(index.check(&header))?;
         let summary = Summary { header, trailer: index.trailer(), pages: index.entries().len() as u64 };
-        Ok(Some((object.shown(), Verified { summary, len: object.size, generation: None })))
+        Ok(Some((object.shown(), Verified::new(summary, object.size, None))))
     })
 }
 
@@ -79,7 +79,7 @@ pub(super) fn verify(
             piece = pieces.next().await.transpose()?;
         }
         let summary = object.checked(splitter.finish())?;
-        Ok(Some((object.shown(), Verified { summary, len: object.size, generation: None })))
+        Ok(Some((object.shown(), Verified::new(summary, object.size, None))))
     })
 }
 

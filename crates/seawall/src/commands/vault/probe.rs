@@ -22,7 +22,7 @@ pub(in crate::commands) const SAME_CLOCK_MS: u64 = 5_000;
 pub(crate) fn run(arguments: &VaultProbeArguments, edge: &Edge) -> Result<Output, Failure> {
     let url = server::place(&arguments.vault, edge)?;
     let size = if arguments.size == "0" { 0 } else { server::size("--size", &arguments.size)? };
-    let effort = Effort { rounds: arguments.rounds, size };
+    let effort = Effort { rounds: arguments.rounds, size, lanes: 1 };
     let opener = Opener::new(edge.environment.clone(), 1);
     runtime::run(async {
         // An encrypted vault is tried without any key.

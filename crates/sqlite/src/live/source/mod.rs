@@ -273,7 +273,8 @@ impl Source {
 
     /// The state of the database file, if it is at rest.
     pub(crate) fn file_at_rest(&self, now: Moment) -> Result<Option<FileState>, Error> {
-        Ok(FileState::at_rest(&self.hands.database().metadata().map_err(Error::io(&self.path))?, now))
+        let metadata = self.hands.database().metadata().map_err(Error::io(&self.path))?;
+        Ok(FileState::at_rest(&metadata, self.times, now))
     }
 
     /// Whether something other than a checkpoint has written to the file, as of the last look.
