@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::{join, join_all};
 use seawall_core::{Failure, Kind, Moment, Point, When};
 use seawall_vault::Vault;
-use seawall_vault::several::kin::{Look, Verdict, look, which};
+use seawall_vault::several::kin::{Kin, Look, Verdict, doubt, is_unconfirmed, look, which};
 use seawall_vault::several::{Belongs, LateStore};
 
 use crate::database::DatabaseConfig;
@@ -27,9 +27,29 @@ pub struct Choice {
     pub away: Vec<Failure>,
     /// The database with each other vault alone that may have what is asked for, the best one first.
     pub others: Vec<DatabaseConfig>,
+    /// Whether nothing confirms that the vault holds the database's history: no record knows it, and no other vault could be compared.
+    pub unconfirmed: bool,
 }
 
 impl Choice {
+    /// Says in the log which of several vaults was read, and which were passed over.
+    pub fn tell(&self) {
+        if self.away.is_empty() && self.others.is_empty() {
+            return;
+        }
+        let database = self.database.name.as_str();
+        for failure in &self.away {
+            tracing::warn!(database, vault = failure.object, code = failure.code, "passed over: {}", failure.cause);
+        }
+        tracing::info!(database, vault = self.database.vault.to_string(), "restored from this one of several vaults");
+        if self.unconfirmed {
+            tracing::warn!(
+                database,
+                "nothing confirms that this is the database's history: no other vault could be compared"
+            );
+        }
+    }
+
     /// The next vault, if what this one holds can't be read, or doesn't join: the failure says so. An answer about the database stays
     /// one.
     #[must_use]
@@ -54,7 +74,8 @@ impl Opener {
     pub async fn newest(&self, database: &DatabaseConfig, when: &When) -> Result<Choice, Failure> {
         let all = database.each();
         if all.len() == 1 {
-            return Ok(Choice { database: database.clone(), away: Vec::new(), others: Vec::new() });
+            let (away, others) = (Vec::new(), Vec::new());
+            return Ok(Choice { database: database.clone(), away, others, unconfirmed: false });
         }
         let spans = |one: DatabaseConfig| async move {
             let look = async { self.database(&one).await?.history().timeline().await };
@@ -67,10 +88,12 @@ impl Opener {
         };
         let (looks, seen) = join(self.looks(database, &all), join_all(all.iter().cloned().map(spans))).await;
         let looks = looks?;
-        let ours = match which(&looks.iter().map(|look| look.as_ref().ok()).collect::<Vec<_>>()) {
+        let shown: Vec<Option<&Look>> = looks.iter().map(|look| look.as_ref().ok()).collect();
+        let ours = match which(&shown) {
             Verdict::In(ours) => ours,
             Verdict::Unsure => return Err(unsure(database, &all, &looks, &seen)),
         };
+        let unconfirmed = is_unconfirmed(&shown);
         let nothing = looks.iter().all(|look| look.as_ref().is_ok_and(|look| !look.holds));
         let (mut ends, mut away, mut unread) = (Vec::new(), Vec::new(), Vec::new());
         for (i, (spans, look)) in seen.into_iter().zip(looks).enumerate() {
@@ -78,7 +101,8 @@ impl Opener {
                 Err(failure) => Some(failure),
                 Ok(look) if !look.holds && !nothing => all.get(i).map(empty),
                 Ok(look) if look.holds && !ours.get(i).copied().unwrap_or(false) => {
-                    all.get(i).map(|one| stranger(one, &look))
+                    let best = ours.iter().position(|ours| *ours).and_then(|j| look.kin.get(j)).copied();
+                    all.get(i).map(|one| stranger(one, &look, best))
                 }
                 Ok(_) => None,
             };
@@ -91,7 +115,7 @@ impl Opener {
         // A vault whose history can't be told may still restore what is asked for.
         let mut order = ranked(&ends, when).into_iter().chain(unread).filter_map(|i| all.get(i).cloned());
         match order.next() {
-            Some(database) => Ok(Choice { others: order.collect(), database, away }),
+            Some(database) => Ok(Choice { others: order.collect(), database, away, unconfirmed }),
             None => Err(all_away(database, &away)),
         }
     }
@@ -100,7 +124,7 @@ impl Opener {
     /// vaults that were passed over.
     ///
     /// # Errors
-    /// Those of the work with the last vault.
+    /// Those of the work with the last vault, and `vault.all-away` if that one holds nothing and another one could not be looked at.
     pub async fn with_newest<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         database: &DatabaseConfig,
@@ -111,6 +135,11 @@ impl Opener {
         loop {
             match work(choice.database.clone()).await {
                 Ok(done) => return Ok((choice, done)),
+                // Only all vaults together say that there is nothing.
+                Err(failure) if *when == When::Latest && failure.kind == Kind::NotFound && !choice.away.is_empty() => {
+                    choice.away.push(failure);
+                    return Err(all_away(database, &choice.away));
+                }
                 Err(failure) => choice = choice.next(&failure).ok_or(failure)?,
             }
         }
@@ -131,7 +160,9 @@ impl Opener {
             }
         };
         let vaults = join_all(all.iter().map(open)).await;
-        let (record, judge) = (record(self, database), judge_of(&database.engine));
+        // The record tells of a later state than the vaults had then.
+        let record = record(self, database).filter(|_| !database.vault.is_past());
+        let judge = judge_of(&database.engine);
         let looks = look(&vaults, record.as_deref(), judge.as_deref()).await;
         Ok(looks.into_iter().map(|look| look.map_err(Failure::from)).collect())
     }
@@ -149,11 +180,15 @@ fn empty(database: &DatabaseConfig) -> Failure {
 }
 
 /// Why a vault that holds another history is passed over.
-fn stranger(database: &DatabaseConfig, look: &Look) -> Failure {
+fn stranger(database: &DatabaseConfig, look: &Look, kin: Option<Kin>) -> Failure {
     if let Belongs::No(error) = &look.belongs {
         return Failure::from(error.clone());
     }
-    let cause = "it holds another history than the vaults that this machine knows";
+    let cause = match kin {
+        Some(Kin::Unread) => "it could not be compared with the vaults that this machine knows",
+        Some(Kin::Unknown) => "it has no object in common with the vaults that this machine knows",
+        Some(Kin::Same | Kin::Other) | None => "it holds another history than the vaults that this machine knows",
+    };
     let next = "look at the vault; if its history is the right one, restore from it by its URL";
     Failure::new(Kind::Conflict, "vault.differs", database.vault.to_string(), cause, next)
 }
@@ -178,10 +213,8 @@ fn unsure(
         };
         shown.push(format!("{} {what}", one.vault));
     }
-    let cause = format!(
-        "its vaults hold different histories, and nothing tells which one is the database's: {}",
-        shown.join("; ")
-    );
+    let reason = doubt(&looks.iter().map(|look| look.as_ref().ok()).collect::<Vec<_>>());
+    let cause = format!("{reason}: {}", shown.join("; "));
     let next = "look at them (`seawall timeline URL`), then name one by its URL instead of the database (`seawall restore URL …`)";
     Failure::new(Kind::Refused, "vault.unsure", database.name.clone(), cause, next)
 }
@@ -192,7 +225,7 @@ fn all_away(database: &DatabaseConfig, away: &[Failure]) -> Failure {
         Kind::Unavailable,
         "vault.all-away",
         database.name.clone(),
-        format!("none of its vaults can be reached: {}", reasons.join("; ")),
+        format!("none of its vaults can be read that holds anything: {}", reasons.join("; ")),
         "see to one of them, then try again",
     )
 }

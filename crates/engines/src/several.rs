@@ -158,7 +158,8 @@ impl SeveralEngine {
         tokio::time::sleep(FIRST_UPKEEP).await;
         loop {
             for (url, engine) in &self.own {
-                let in_step = self.vault.members().iter().any(|state| state.in_step && state.url == *url);
+                // A folder that was swapped has the same names.
+                let in_step = self.vault.confirms(url).await;
                 let Some(maintain) = engine.history().maintenance().filter(|_| in_step) else { continue };
                 if let Err(failure) = maintain.maintain(false).await {
                     tracing::warn!(vault = url, code = failure.code, "its own retention was not applied: {failure}");

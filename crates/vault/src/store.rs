@@ -384,6 +384,11 @@ pub trait Store: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Whether the place with this URL, one of several, holds now what was acknowledged lately.
+    async fn confirms(&self, _url: &str) -> bool {
+        true
+    }
+
     /// Checks that the place is still the one that was written to, as far as the system tells without a request. May
     /// block for a system call or two.
     ///

@@ -178,6 +178,11 @@ impl Vault {
         self.inner.store.mend().await
     }
 
+    /// Whether one of several places holds now what was acknowledged lately; see [`Store::confirms`].
+    pub async fn confirms(&self, url: &str) -> bool {
+        self.inner.store.confirms(url).await
+    }
+
     /// Checks that the place is still the one that was written to; see [`Store::check`]. May block for a system call.
     pub fn check(&self) -> Result<(), Error> {
         self.inner.store.check()

@@ -40,13 +40,14 @@ pub(crate) fn run(
     let target = target.destination(&edge.environment);
     let named = arguments.source.as_deref().unwrap_or_default();
     let found = Source::find(named, &arguments.config, edge)?.there()?.past(&arguments.past)?;
-    let (place, told) = match &found {
-        Source::Vault(place) => (place.clone(), String::new()),
+    let (found, place, told) = match found {
+        Source::Vault(place) => (Source::Vault(place.clone()), place, String::new()),
         Source::Database(database) if database.path().is_none() => {
             let opener = edge.opener(runtime::working())?;
-            let choice = runtime::run(opener.newest(database, &when))?;
+            let choice = runtime::run(opener.newest(&database, &when))?;
             let told = if database.beside.is_empty() { String::new() } else { source::told(&choice) };
-            (choice.database.vault, told)
+            // What is read is what is told.
+            (Source::Database(Box::new(choice.database.clone())), choice.database.vault, told)
         }
         Source::Database(_) => {
             let next = "name the vault that holds the backups of a server";

@@ -101,9 +101,14 @@ impl Strangers {
         if !belongs {
             return Ok(Some(Why::Lineage.reason().to_owned()));
         }
-        if question.complete && known.newest.is_none_or(|newest| newest < file.max) {
-            let why = "it is newer than everything that this process acknowledged, and no other vault has it";
-            return Ok(Some(why.to_owned()));
+        let is_newer = known.newest.is_none_or(|newest| newest < file.max);
+        match question.newer.decides(is_newer) {
+            Some(true) => {
+                let why = "it is newer than everything that this process acknowledged, and no other vault has it";
+                return Ok(Some(why.to_owned()));
+            }
+            Some(false) => return Ok(None),
+            None => {}
         }
         let Some(before) = capture_before(question.sound, file).await? else { return Ok(None) };
         Ok(match bond(question.sound, &before, facts).await? {

@@ -1,7 +1,7 @@
 //! Names beyond ours: objects in one vault that this process didn't write, greater than everything that it did write there.
 //!
-//! Another writer's object gets into all vaults. One that stays in a single vault was copied into it: that vault differs, and the others
-//! go on.
+//! Another writer's object gets into all vaults that it reaches, and is of this history, or of one that continues it: the engine finds it
+//! and says so. An object of another history that stays in a single vault was copied into it: that vault differs, and the others go on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::differ::strange as error_of;
-use super::fell_behind;
-use super::judge::Question;
+use super::judge::{Newer, Question};
+use super::leave;
 use super::members::Shared;
 use super::prints::telling;
 use crate::{Error, ObjectKey};
@@ -27,10 +27,7 @@ const MOST: usize = 4;
 /// Asks about names in a vault in step, and leaves it alone if one is a stranger's. Whether it did.
 pub(crate) async fn leaves(shared: &Arc<Shared>, i: usize, names: &[ObjectKey]) -> bool {
     match timeout(PATIENCE, strange(shared, i, names)).await {
-        Ok(Ok(Some(error))) => {
-            fell_behind(shared, vec![(i, error)]).await;
-            true
-        }
+        Ok(Ok(Some(error))) => leave(shared, i, error).await,
         Ok(Ok(None)) | Err(_) => false,
         Ok(Err(error)) => {
             tracing::debug!(vault = shared.vault(i).url(), "names beyond ours can't be judged now: {error}");
@@ -60,7 +57,8 @@ pub(crate) async fn strange(shared: &Shared, i: usize, names: &[ObjectKey]) -> R
     }
     for j in shared.in_step().into_iter().filter(|j| *j != i) {
         let (suspect, sound) = (shared.vault(i), shared.vault(j));
-        let question = Question { suspect, names: &names, sound, recorded: true, older_stay: false, complete: true };
+        let question =
+            Question { suspect, names: &names, sound, recorded: true, older_stay: false, newer: Newer::Writer };
         match judge.stranger(question).await {
             Ok(Some(stranger)) => return Ok(Some(error_of(shared, i, &stranger))),
             Ok(None) => {

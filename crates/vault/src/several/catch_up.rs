@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::compare;
 use super::decide::{Clash, clash, is_trouble};
 use super::differ::{nothing_in_common, strange};
-use super::judge::{Question, Stranger};
+use super::judge::{Newer, Question, Stranger};
 use super::members::Shared;
 use super::prints::{Held, held, telling};
 use super::question::another;
@@ -30,6 +30,9 @@ const LONG_WAITS: Backoff = Backoff::new(Duration::from_secs(10), Duration::from
 
 /// How long writes may wait for a vault that comes back in step.
 const ALONE: Duration = Duration::from_secs(5);
+
+/// The most names at each end that are judged of those that were deleted elsewhere.
+const MOST_GONE: usize = 16;
 
 /// The most names that are copied while writes wait.
 const MOST_ALONE: usize = 16;
@@ -200,6 +203,9 @@ async fn inspect(
             Held::Gone | Held::Locked => {}
         }
     }
+    if !is_ours && !missing.is_empty {
+        is_ours = held_before(shared, i).await?;
+    }
     // What can be read counts more: a copy of our own has another identity.
     if let Some(error) = shared.other_identity(i).filter(|_| !missing.is_empty && !is_ours) {
         return Err(error);
@@ -220,16 +226,26 @@ async fn inspect(
     let extra = missing.extra.iter().filter(|key| !deleted(key)).cloned();
     let tells = |key: &ObjectKey| telling(key).is_some() && fixed(key);
     let lacks_all = missing.telling().is_empty() && missing.entries.iter().any(|entry| tells(&entry.key));
-    if shared.judge.is_none() && lacks_all && extra.clone().any(|key| tells(&key)) {
+    if shared.judge.is_none() && !is_ours && lacks_all && extra.clone().any(|key| tells(&key)) {
+        return Err(nothing_in_common(to));
+    }
+    // What was deleted elsewhere has names that another database may have as well.
+    let gone: Vec<ObjectKey> = missing.extra.iter().filter(|key| deleted(key) && tells(key)).cloned().collect();
+    let is_proved = is_ours || !telling_names.is_empty();
+    if shared.judge.is_none() && !is_proved && !gone.is_empty() && gone.iter().all(|key| !has_nonce(key)) {
         return Err(nothing_in_common(to));
     }
     // The judge also knows names that are of this history although no other vault has them: a complete copy for example.
     let is_judged = |key: &ObjectKey| shared.judge.is_some() && telling(key).is_some() && fixed(key);
-    let (judged, others): (Vec<ObjectKey>, Vec<ObjectKey>) = extra.partition(is_judged);
+    let (mut judged, others): (Vec<ObjectKey>, Vec<ObjectKey>) = extra.partition(is_judged);
+    if !is_ours && shared.judge.is_some() {
+        judged.extend(gone.iter().take(MOST_GONE).chain(gone.iter().skip(MOST_GONE).rev().take(MOST_GONE)).cloned());
+    }
     if let Some(judge) = shared.judge.as_ref().filter(|_| !judged.is_empty()) {
-        let older_stay = shared.keeps(i);
+        // A part of the history that was deleted in the leading vault meanwhile.
+        let older_stay = shared.keeps(i) || is_ours;
         let question =
-            Question { suspect: to, names: &judged, sound: from, recorded: true, older_stay, complete: true };
+            Question { suspect: to, names: &judged, sound: from, recorded: true, older_stay, newer: Newer::Stranger };
         if let Some(stranger) = judge.stranger(question).await? {
             return Err(strange(shared, i, &stranger));
         }
@@ -241,6 +257,26 @@ async fn inspect(
         }),
         None => Ok(()),
     }
+}
+
+/// Whether a vault holds one of the objects that were the newest ones when it fell behind.
+async fn held_before(shared: &Shared, i: usize) -> Result<bool, Error> {
+    let newest = {
+        let state = shared.state();
+        let behind = state.standings.get(i).and_then(|standing| standing.behind.as_ref());
+        behind.map(|behind| behind.newest.clone()).unwrap_or_default()
+    };
+    for (key, print) in newest.all() {
+        if held(shared.vault(i), key, print).await? == Held::Same {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether no other database has an object of this name.
+fn has_nonce(key: &ObjectKey) -> bool {
+    key.as_str().starts_with("sets/") || key.as_str().contains("/bases/")
 }
 
 /// Whether an object of the leading vault may not be copied.
@@ -360,7 +396,8 @@ async fn is_unfinished(
         (Some(digest), _) => Ok(digest_of(suspect, key).await? == digest),
         (None, Some(judge)) => {
             let names = std::slice::from_ref(key);
-            let question = Question { suspect, names, sound, recorded: true, older_stay: false, complete: false };
+            let question =
+                Question { suspect, names, sound, recorded: true, older_stay: false, newer: Newer::Continues };
             Ok(judge.stranger(question).await?.is_none())
         }
         (None, None) => Ok(true),

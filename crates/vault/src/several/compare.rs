@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use tokio::time::{Instant, timeout};
 
 use super::decide::{Common, Odd, Seen};
-use super::prints::telling;
+use super::prints::{line, telling};
 use super::transfer;
 use crate::{Entry, Error, ObjectKey, Prefix, Vault};
 
@@ -94,7 +94,9 @@ pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
             }
             if here.get(i).is_some_and(Option::is_some) {
                 seen.holds = true;
-                keep_greatest(&mut side.greatest, least.clone());
+                if let Some(line) = line(&least) {
+                    keep(&mut side.greatest, line.to_owned(), least.clone());
+                }
                 side.listing.as_mut().next().await;
             }
         }
@@ -112,6 +114,10 @@ pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
 /// Notes a name that is greater than all before it.
 fn keep_greatest(greatest: &mut BTreeMap<String, ObjectKey>, key: ObjectKey) {
     let folder = key.as_str().rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    keep(greatest, folder, key);
+}
+
+fn keep(greatest: &mut BTreeMap<String, ObjectKey>, folder: String, key: ObjectKey) {
     if greatest.len() < MOST_FOLDERS || greatest.contains_key(&folder) {
         greatest.insert(folder, key);
     }
@@ -141,9 +147,9 @@ async fn next_of(side: &mut Side, url: &str) -> Option<Entry> {
     }
 }
 
-/// Whether one has a name in some folder that is greater than all of the other's there.
+/// Whether one has a name in some line that both have, and that is greater than all of the other's there.
 fn is_ahead(one: &BTreeMap<String, ObjectKey>, other: &BTreeMap<String, ObjectKey>) -> bool {
-    one.iter().any(|(folder, key)| other.get(folder).is_none_or(|there| there < key))
+    one.iter().any(|(folder, key)| other.get(folder).is_some_and(|there| there < key))
 }
 
 /// What one vault lacks of another.
@@ -242,6 +248,31 @@ async fn peek(listing: &mut Listing) -> Result<Option<Entry>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What retention deleted in one vault, and a pin that was removed there, make no older vault newer.
+    #[test]
+    fn who_is_ahead() {
+        let greatest = |names: &[&str]| {
+            let mut greatest = BTreeMap::new();
+            for name in names {
+                let key = ObjectKey::new(*name).expect("a key");
+                if let Some(line) = line(&key).map(str::to_owned) {
+                    keep(&mut greatest, line, key);
+                }
+            }
+            greatest
+        };
+        for (one, other, expected) in [
+            (&["sets/1/x", "sets/2/x"][..], &["sets/2/x", "sets/3/x"][..], [false, true]),
+            (&["0000/1", "seawall/pins/a", "pins/a"], &["0000/2"], [false, true]),
+            (&["0000/1", "0009/1"], &["0000/2"], [false, true]),
+            (&["0000/1", "0001/9"], &["0000/2", "0001/8"], [true, true]),
+            (&["0000/1"], &[], [false, false]),
+        ] {
+            let (one, other) = (greatest(one), greatest(other));
+            assert_eq!([is_ahead(&one, &other), is_ahead(&other, &one)], expected, "{one:?} {other:?}");
+        }
+    }
 
     #[test]
     fn names_that_tell_whether_histories_parted() {

@@ -6,33 +6,42 @@ use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::compare::PAGE;
-use super::decide::{Fact, Proof, differing};
-use super::judge::{Question, Stranger};
-use super::kin::disjoint;
+use super::decide::{Fact, Proof, Seen, differing, proof};
+use super::judge::{Newer, Question, Stranger};
+use super::kin::{Kin, holds_more, kin_of};
 use super::members::{Shared, is_other_vault};
 use super::prints::{Held, Newest, held};
 use super::question::another;
-use super::record::Record;
+use super::record::{Noted, Record};
 use crate::{Error, ObjectKey, Vault};
 
 /// How long one vault may take to show whether its objects belong to the history of another.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// For each vault the error if it differs. Vaults that can't lead anyhow aren't looked at here: they are when they catch up.
-pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Record>) -> Vec<Option<Error>> {
+/// What is known of the vaults.
+pub(super) struct Judged {
+    /// For each vault the error if it differs.
+    pub(super) errors: Vec<Option<Error>>,
+    /// Which of them lack what the record acknowledges.
+    pub(super) lost: Vec<bool>,
+}
+
+/// Which vaults differ, and which lack something. Vaults that can't lead anyhow aren't looked at here: they are when they catch up. `None`:
+/// vaults are against one another, and nothing tells which of them is right.
+pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Record>) -> Option<Judged> {
     let newest = before.map(|before| Newest::from_noted(&before.newest)).unwrap_or_default();
     let unrecorded = facts.iter().all(|fact| fact.recorded.is_none());
     let mut errors: Vec<Option<Error>> = facts.iter().map(|_| None).collect();
     // Each vault has its own deadline.
     let look = |(i, fact): (usize, &Fact)| {
-        let (vault, newest) = (shared.vault(i), &newest);
-        let leads = fact.seen.is_some() && (unrecorded || fact.recorded == Some(true));
+        let (vault, newest, keeps) = (shared.vault(i), &newest, fact.keeps);
+        let leads = fact.seen.is_some() && !fact.differs && (unrecorded || fact.recorded == Some(true));
         async move {
             if !leads {
                 return None;
             }
             let nothing = (Proof::Unknown, None);
-            Some(timeout(PATIENCE, proof_of(vault, newest, before)).await.unwrap_or(nothing))
+            Some(timeout(PATIENCE, proof_of(vault, newest, before, keeps)).await.unwrap_or(nothing))
         }
     };
     let mut proofs = Vec::new();
@@ -43,7 +52,7 @@ pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Reco
         }));
     }
     let accused = accused(shared, facts, &proofs, &mut errors).await;
-    let differs = differing(&proofs, &accused);
+    let differs = differing(&proofs, &accused)?;
     // All that are there hold another object. One that is away may be the only one that holds the acknowledged one.
     let all_other = proofs.iter().flatten().all(|proof| *proof == Proof::Other) && proofs.iter().any(Option::is_some);
     let away = facts.iter().any(|fact| fact.seen.is_none() && fact.recorded == Some(true));
@@ -52,25 +61,29 @@ pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Reco
         let noted = before.and_then(|before| before.of(shared.vault(i).url()));
         let holds = facts.get(i).and_then(|fact| fact.seen.as_ref()).is_some_and(|seen| seen.holds);
         // What can be read counts more: a copy of our own has another identity.
-        let is_ours = proofs.get(i).copied().flatten() == Some(Proof::Holds);
+        let is_ours = matches!(proofs.get(i).copied().flatten(), Some(Proof::Holds | Proof::Lost { some: true }));
         is_other_vault(shared.vault(i), noted?.identity.as_deref()).filter(|_| holds && !is_ours)
     };
-    errors.into_iter().enumerate().map(|(i, error)| error.filter(|_| differs(i)).or_else(|| other(i))).collect()
+    let errors =
+        errors.into_iter().enumerate().map(|(i, error)| error.filter(|_| differs(i)).or_else(|| other(i))).collect();
+    let lost = proofs.iter().map(|proof| matches!(proof, Some(Proof::Lost { .. }))).collect();
+    Some(Judged { errors, lost })
 }
 
 /// What a vault holds of the newest acknowledged objects.
-async fn proof_of(vault: &Vault, newest: &Newest, before: Option<&Record>) -> (Proof, Option<Error>) {
-    let mut proof = Proof::Unknown;
+async fn proof_of(vault: &Vault, newest: &Newest, before: Option<&Record>, keeps: bool) -> (Proof, Option<Error>) {
+    let mut all = Vec::new();
+    let noted = before.and_then(|before| before.of(vault.url()));
     let cut_off = |key: &ObjectKey| before.is_some_and(|before| before.unfinished.contains_key(key.as_str()));
     for (key, print) in newest.all().filter(|(key, _)| !cut_off(key)) {
         // A vault that doesn't answer now shows that at the next request.
         match timeout(PAGE, held(vault, key, print)).await {
-            Ok(Ok(Held::Same)) => proof = Proof::Holds,
             Ok(Ok(Held::Other)) => return (Proof::Other, Some(another(vault, key))),
-            Ok(Ok(Held::Gone | Held::Locked) | Err(_)) | Err(_) => {}
+            Ok(Ok(held)) => all.push(held),
+            Ok(Err(_)) | Err(_) => {}
         }
     }
-    (proof, None)
+    (proof(&all, keeps, noted.is_some_and(Noted::is_sealed)), None)
 }
 
 /// Which vault has objects that aren't of the history of which other one.
@@ -82,7 +95,7 @@ async fn accused(
 ) -> Vec<Vec<bool>> {
     let mut accused = vec![vec![false; facts.len()]; facts.len()];
     let Some(judge) = &shared.judge else {
-        disjoint_ones(shared, facts, proofs, (&mut accused, errors));
+        of_other_kin(shared, facts, proofs, (&mut accused, errors)).await;
         return accused;
     };
     let asked = |i: usize| (0..facts.len()).filter(move |j| *j != i && proofs[*j].is_some()).map(move |j| (i, j));
@@ -97,7 +110,7 @@ async fn accused(
                 sound: shared.vault(j),
                 recorded: proofs[j] == Some(Proof::Holds),
                 older_stay: fact.keeps,
-                complete: false,
+                newer: Newer::Continues,
             };
             (i, j, timeout(PATIENCE, judge.stranger(question)).await)
         })
@@ -117,22 +130,36 @@ async fn accused(
     accused
 }
 
-/// Without a judge vaults accuse each other that have no object in common.
-fn disjoint_ones(
+/// Without a judge vaults accuse each other that hold different histories.
+async fn of_other_kin(
     shared: &Shared,
     facts: &[Fact],
     proofs: &[Option<Proof>],
     (accused, errors): (&mut [Vec<bool>], &mut [Option<Error>]),
 ) {
-    let seen = |i: usize| facts[i].seen.as_ref().filter(|_| proofs[i].is_some());
-    for (i, j) in (0..facts.len()).flat_map(|i| (0..facts.len()).map(move |j| (i, j))).filter(|(i, j)| i != j) {
-        if let (Some(one), Some(other)) = (seen(i), seen(j))
-            && disjoint((i, one), (j, other))
-        {
-            accused[i][j] = true;
-            errors[i].get_or_insert_with(|| nothing_in_common(shared.vault(i)));
-        }
+    let vaults: Vec<&Vault> = shared.members.iter().map(|member| &member.vault).collect();
+    let seen: Vec<Option<&Seen>> =
+        facts.iter().zip(proofs).map(|(fact, proof)| fact.seen.as_ref().filter(|_| proof.is_some())).collect();
+    let pairs: Vec<(usize, usize)> = (0..facts.len()).flat_map(|i| (0..facts.len()).map(move |j| (i, j))).collect();
+    // An older vault holds nothing that the others lack, but for what they deleted.
+    let more = |(i, j): &(usize, usize)| {
+        let more = |i: usize, j: usize| seen[i].is_some_and(|seen| holds_more(seen, j));
+        i != j && more(*i, *j) && more(*j, *i)
+    };
+    if !pairs.iter().any(more) {
+        return;
     }
+    let kin = kin_of(&vaults, &seen, None).await;
+    for (i, j) in pairs.into_iter().filter(|(i, j)| kin[*i][*j] == Kin::Other) {
+        accused[i][j] = true;
+        errors[i].get_or_insert_with(|| other_history(shared.vault(i)));
+    }
+}
+
+/// The error of a vault that holds another history than others.
+pub(super) fn other_history(vault: &Vault) -> Error {
+    let cause = "it holds another history than other vaults of the database".to_owned();
+    Error::Differs { object: vault.url().to_owned(), cause }
 }
 
 /// The error of a vault that holds nothing of this database.
@@ -161,9 +188,11 @@ pub enum Belongs {
 pub(super) async fn belongs_to(record: &Record, vault: &Vault) -> Belongs {
     let newest = Newest::from_noted(&record.newest);
     let noted = record.of(vault.url()).and_then(|noted| noted.identity.as_deref());
-    match proof_of(vault, &newest, Some(record)).await {
-        (Proof::Holds, _) => Belongs::Yes,
+    match proof_of(vault, &newest, Some(record), false).await {
+        (Proof::Holds | Proof::Lost { some: true }, _) => Belongs::Yes,
         (_, Some(error)) => Belongs::No(error),
-        (Proof::Other | Proof::Unknown, None) => is_other_vault(vault, noted).map_or(Belongs::Unknown, Belongs::No),
+        (Proof::Other | Proof::Lost { .. } | Proof::Unknown, None) => {
+            is_other_vault(vault, noted).map_or(Belongs::Unknown, Belongs::No)
+        }
     }
 }

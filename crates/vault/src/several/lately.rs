@@ -59,7 +59,7 @@ impl Lately {
         for (key, print) in newest.all() {
             lately.note(key, print.clone());
         }
-        lately.turn();
+        lately.turn(lately.count);
         lately
     }
 
@@ -129,10 +129,16 @@ impl Lately {
         self.anchors.values().map(|(key, _)| key.clone()).collect()
     }
 
-    /// The vaults were looked at: what comes from now on is asked for at the next look.
-    pub(crate) fn turn(&mut self) {
+    /// What was acknowledged until now, for [`Lately::turn`].
+    pub(crate) fn mark(&self) -> u64 {
+        self.count
+    }
+
+    /// Every vault was found to hold what was acknowledged until `mark`: what comes from there on is asked for at the next look.
+    pub(crate) fn turn(&mut self, mark: u64) {
         for (folder, names) in &self.folders {
-            if let Some((key, acknowledged)) = names.iter().max_by_key(|(_, acknowledged)| acknowledged.nth) {
+            let until = names.iter().filter(|(_, acknowledged)| acknowledged.nth <= mark);
+            if let Some((key, acknowledged)) = until.max_by_key(|(_, acknowledged)| acknowledged.nth) {
                 self.anchors.insert(folder.clone(), (key.clone(), acknowledged.clone()));
             }
         }
@@ -140,6 +146,11 @@ impl Lately {
 }
 
 impl Asked {
+    /// Doesn't ask for a name any more.
+    pub(crate) fn pass_over(&mut self, key: &ObjectKey) {
+        self.known.remove(key);
+    }
+
     /// What a listing shows that begins with the anchor. `ends`: there may be more behind its last entry.
     pub(crate) fn judge(&self, entries: &[Entry], ends: bool) -> Shows {
         let last = entries.last().filter(|_| ends).map(|entry| &entry.key);
@@ -184,12 +195,19 @@ mod tests {
         }
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(asked(&lately), ("ltx/0/1".into(), names(&["ltx/0/1", "ltx/0/2"])), "before the first look");
-        lately.turn();
+        lately.turn(lately.mark());
         lately.note(&key("ltx/0/3"), print("x"));
         lately.note(&key("ltx/0/4"), print("x"));
         assert_eq!(asked(&lately), ("ltx/0/2".into(), names(&["ltx/0/2", "ltx/0/3", "ltx/0/4"])));
         lately.forget(&key("ltx/0/3"));
         assert_eq!(asked(&lately), ("ltx/0/2".into(), names(&["ltx/0/2", "ltx/0/4"])));
+        // A round that began before these two asks from there on next time.
+        let mut later = lately.clone();
+        let mark = later.mark();
+        later.note(&key("ltx/0/5"), print("x"));
+        later.note(&key("ltx/0/6"), print("x"));
+        later.turn(mark);
+        assert_eq!(asked(&later), ("ltx/0/4".into(), names(&["ltx/0/4", "ltx/0/5", "ltx/0/6"])));
         // All of level 0 is merged and deleted: the complete copy stays.
         ["ltx/0/1", "ltx/0/2", "ltx/0/4"].iter().for_each(|name| lately.forget(&key(name)));
         assert_eq!(asked(&lately), ("ltx/9/1".into(), names(&["ltx/9/1"])));

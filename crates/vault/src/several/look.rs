@@ -8,12 +8,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::beyond;
-use super::fell_behind;
 use super::lately::{Asked, Shows};
+use super::leave;
 use super::members::Shared;
 use super::prints::{Held, Print, held, sample_of};
 use super::question::another;
@@ -43,75 +42,168 @@ pub(crate) fn begin(shared: &Arc<Shared>) {
 
 async fn run(shared: Arc<Shared>, interval: Duration) {
     // Many databases don't look at once.
-    let mut wait = interval.mul_f64((shared.seed % 997) as f64 / 997.0);
+    let mut next = Instant::now() + interval.mul_f64((shared.seed % 997) as f64 / 997.0);
     let mut last = Instant::now();
     loop {
         tokio::select! {
-            () = sleep(wait) => {}
+            () = sleep_until(next) => {}
             () = shared.streamed.notified() => {
                 if last.elapsed() < SOON.min(interval) {
                     continue;
                 }
             }
         }
-        last = Instant::now();
         round(&shared).await;
-        wait = interval;
+        last = Instant::now();
+        next = last + interval;
     }
 }
 
-/// Looks at each vault in step, at all at once.
+/// Looks at each vault in step, at one after the other: one that is left is no witness against the next. The next round asks for what
+/// comes from now on only if every vault was found to hold all that this one asked for.
 async fn round(shared: &Arc<Shared>) {
-    let asked = shared.state().lately.asked();
+    let (asked, mark) = {
+        let state = shared.state();
+        (state.lately.asked(), state.lately.mark())
+    };
+    let mut all = true;
     if let Some(asked) = asked {
-        let order = shared.in_step();
-        let looks = order.iter().map(|i| timeout(PATIENCE, look(shared, *i, &asked)));
-        for (i, looked) in order.iter().copied().zip(join_all(looks).await) {
-            let vault = shared.vault(i).url();
-            match looked {
-                Ok(Ok(None)) => {}
-                Ok(Ok(Some(error))) => {
-                    if !matches!(error, Error::Differs { .. }) {
-                        shared.set_back(i);
-                    }
-                    fell_behind(shared, vec![(i, error)]).await;
-                }
-                // Credentials that can't list are enough to replicate, and a vault that is away shows that at the next write.
-                Ok(Err(error)) => tracing::debug!(vault, "this vault can't be looked at now: {error}"),
-                Err(_) => tracing::warn!(vault, "this vault doesn't answer a look in time"),
-            }
+        for i in shared.in_step() {
+            all &= !matches!(confirm(shared, i, &asked).await, Looked::Unsure(_));
         }
     }
-    shared.state().lately.turn();
+    if all {
+        shared.state().lately.turn(mark);
+    }
 }
 
-/// Why a vault isn't in step any more; `None` if it is, as far as can be told.
-async fn look(shared: &Arc<Shared>, i: usize, asked: &Asked) -> Result<Option<Error>, Error> {
+/// What a look showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Looked {
+    /// It holds what was asked for.
+    Clean,
+    /// That can't be told: with the error of a vault that doesn't answer.
+    Unsure(Option<Error>),
+    /// It isn't in step any more, for this reason.
+    Bad(Error),
+}
+
+/// Looks at one vault, and leaves it if it isn't in step any more.
+async fn confirm(shared: &Arc<Shared>, i: usize, asked: &Asked) -> Looked {
+    let vault = shared.vault(i).url();
+    let looked = match timeout(PATIENCE, look(shared, i, asked)).await {
+        Ok(Ok(looked)) => looked,
+        // A vault that is away shows that at the next write.
+        Ok(Err(error)) => {
+            tracing::debug!(vault, "this vault can't be looked at now: {error}");
+            Looked::Unsure(Some(error))
+        }
+        Err(_) => {
+            tracing::warn!(vault, "this vault doesn't answer a look in time");
+            Looked::Unsure(Some(Error::Timeout { object: vault.to_owned(), after: PATIENCE }))
+        }
+    };
+    match looked {
+        Looked::Bad(error) if leave(shared, i, error.clone()).await => Looked::Bad(error),
+        // The last one in step.
+        Looked::Bad(_) => Looked::Unsure(None),
+        Looked::Clean => {
+            if let Some(standing) = shared.state().standings.get_mut(i) {
+                standing.confirmed = Some(Instant::now());
+            }
+            Looked::Clean
+        }
+        Looked::Unsure(error) => Looked::Unsure(error),
+    }
+}
+
+/// Looks at each vault in step before objects are deleted, unless that was done a short while ago: a folder that was swapped has the
+/// same names. A vault that doesn't pass, or that doesn't answer, is behind: nothing is deleted in it. Of a single vault in step nothing
+/// can be told.
+pub(crate) async fn before_deletions(shared: &Arc<Shared>) {
+    let Some(asked) = shared.state().lately.asked() else { return };
+    for i in shared.in_step() {
+        let order = shared.in_step();
+        if order.len() < 2 || !order.contains(&i) || shared.keeps(i) || is_confirmed(shared, i) {
+            continue;
+        }
+        if let Looked::Unsure(Some(error)) = confirm(shared, i, &asked).await {
+            leave(shared, i, error).await;
+        }
+    }
+}
+
+/// Whether a vault is in step and, if another vault is a witness, holds what was acknowledged lately.
+pub(crate) async fn is_sound(shared: &Arc<Shared>, i: usize) -> bool {
+    let order = shared.in_step();
+    let asked = shared.state().lately.asked();
+    match asked {
+        _ if !order.contains(&i) => false,
+        Some(asked) if order.len() > 1 && !is_confirmed(shared, i) => confirm(shared, i, &asked).await == Looked::Clean,
+        // There is nothing to compare it with.
+        Some(_) | None => true,
+    }
+}
+
+fn is_confirmed(shared: &Shared, i: usize) -> bool {
+    let confirmed = shared.state().standings.get(i).and_then(|standing| standing.confirmed);
+    confirmed.is_some_and(|at| at.elapsed() < SOON)
+}
+
+/// Whether a vault is in step still.
+async fn look(shared: &Arc<Shared>, i: usize, asked: &Asked) -> Result<Looked, Error> {
     let vault = shared.vault(i);
     vault.mend().await?;
     let (prefix, after) = (Prefix::new(&asked.folder)?, before(&asked.anchor.0));
     let list = || shared.store(i).list(&prefix, after.as_ref(), NAMES);
-    let page = vault.inner.retrier.run(Operation::List, vault.url(), 0, list).await?;
-    match asked.judge(&page.entries, page.next.is_some()) {
-        Shows::Gone(key) => {
-            let print = asked.known.get(&key).unwrap_or(&asked.anchor.1);
-            return lost(shared, i, &key, print).await;
+    let page = match vault.inner.retrier.run(Operation::List, vault.url(), 0, list).await {
+        // Credentials that can't list are enough to replicate.
+        Err(Error::Denied { .. }) => return one(shared, i, asked).await,
+        page => page?,
+    };
+    let mut asked = asked.clone();
+    loop {
+        let (key, is_gone) = match asked.judge(&page.entries, page.next.is_some()) {
+            Shows::Gone(key) => (key, true),
+            Shows::Other(key) => (key, false),
+            Shows::All => break,
+        };
+        let Some(print) = asked.known.get(&key).cloned() else { return Ok(Looked::Unsure(None)) };
+        match is_gone {
+            true => match lost(shared, i, &key, &print).await? {
+                Some(error) => return Ok(Looked::Bad(error)),
+                // Another process deleted it everywhere, or no other vault is a witness. The next name may tell.
+                None => asked.pass_over(&key),
+            },
+            false if stands(shared, i, &key, &print).await => return Ok(Looked::Bad(another(vault, &key))),
+            false => asked.pass_over(&key),
         }
-        Shows::Other(key) => {
-            let print = asked.known.get(&key).unwrap_or(&asked.anchor.1);
-            return Ok(stands(shared, i, &key, print).await.then(|| another(vault, &key)));
-        }
-        Shows::All => {}
     }
-    let (key, print) = &asked.anchor;
-    if let Some(entry) = page.entries.iter().find(|entry| entry.key == *key)
-        && is_other(shared, i, entry, print).await?
-        && stands(shared, i, key, print).await
-    {
-        return Ok(Some(another(vault, key)));
+    let shown = asked.known.iter().find_map(|(key, print)| {
+        let entry = page.entries.iter().find(|entry| entry.key == *key)?;
+        Some((entry, key, print))
+    });
+    let Some((entry, key, print)) = shown else { return Ok(Looked::Unsure(None)) };
+    if is_other(shared, i, entry, print).await? {
+        return Ok(match stands(shared, i, key, print).await {
+            true => Looked::Bad(another(vault, key)),
+            false => Looked::Unsure(None),
+        });
     }
     let names = beyond::among(shared, page.entries.iter().map(|entry| &entry.key));
-    beyond::strange(shared, i, &names).await
+    Ok(beyond::strange(shared, i, &names).await?.map_or(Looked::Clean, Looked::Bad))
+}
+
+/// A look at one object alone.
+async fn one(shared: &Arc<Shared>, i: usize, asked: &Asked) -> Result<Looked, Error> {
+    let (key, print) = &asked.anchor;
+    Ok(match held(shared.vault(i), key, print).await? {
+        Held::Same => Looked::Clean,
+        Held::Locked => Looked::Unsure(None),
+        Held::Other if stands(shared, i, key, print).await => Looked::Bad(another(shared.vault(i), key)),
+        Held::Other => Looked::Unsure(None),
+        Held::Gone => lost(shared, i, key, print).await?.map_or(Looked::Unsure(None), Looked::Bad),
+    })
 }
 
 /// Whether an object that is listed has other bytes. What no key at hand opens has the size that the listing told.

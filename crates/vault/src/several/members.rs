@@ -85,6 +85,8 @@ pub(crate) struct State {
     pub(crate) before: Option<Record>,
     /// Why there is a record that can't be read.
     pub(crate) unreadable: Option<String>,
+    /// Whether no record told at the start which vaults are the database's, and not all could be compared.
+    pub(crate) unproved: bool,
 }
 
 /// What is done to a name.
@@ -122,6 +124,8 @@ pub(crate) struct Standing {
     pub(crate) set_back: Option<Moment>,
     /// The last object that was written to it, and when.
     pub(crate) last: Option<(ObjectKey, Moment)>,
+    /// When a look found last that it holds what was acknowledged.
+    pub(crate) confirmed: Option<tokio::time::Instant>,
 }
 
 /// A vault that doesn't hold everything.
@@ -133,6 +137,8 @@ pub(crate) struct Behind {
     pub(crate) unmet: bool,
     /// Some of the objects that it held when it was in step last.
     pub(crate) held: BTreeSet<ObjectKey>,
+    /// The newest ones of these, with their prints.
+    pub(crate) newest: Newest,
     /// Names that were deleted elsewhere meanwhile.
     pub(crate) deleted: BTreeSet<ObjectKey>,
     /// Names under which an unfinished write may have left an object with this digest in it. That of a streamed one isn't known.
@@ -148,7 +154,8 @@ pub(crate) struct Behind {
 impl Behind {
     pub(crate) fn new(since: Moment, error: Option<Error>) -> Self {
         let (held, deleted, unfinished, recent) = Default::default();
-        Self { since, error, unmet: false, held, deleted, unfinished, recent, complete: true, lacks: None }
+        let newest = Newest::default();
+        Self { since, error, unmet: false, held, newest, deleted, unfinished, recent, complete: true, lacks: None }
     }
 }
 
@@ -300,16 +307,34 @@ impl Shared {
 
     /// The error of a database none of whose leading vaults can be reached.
     pub(crate) fn nobody(&self) -> Error {
-        let object = self.members.iter().map(|member| member.vault.url()).collect::<Vec<_>>().join(", ");
         let cause = "no vault that holds everything can be reached".to_owned();
-        Error::Unavailable { object, cause, retryable: true }
+        Error::Unavailable { object: self.all_urls(), cause, retryable: true }
+    }
+
+    /// The URLs of all vaults.
+    pub(crate) fn all_urls(&self) -> String {
+        self.members.iter().map(|member| member.vault.url()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Notes that a vault is behind from now on, unless no other one is in step. Returns whether it is behind.
+    pub(crate) fn leave(&self, i: usize, error: &Error) -> bool {
+        let mut state = self.state();
+        let others = state.standings.iter().enumerate().filter(|(j, standing)| *j != i && standing.behind.is_none());
+        if others.count() == 0 {
+            return state.standings.get(i).is_some_and(|standing| standing.behind.is_some());
+        }
+        self.falls(&mut state, i, Some(error.clone()));
+        true
     }
 
     /// Notes that a vault is behind from now on. Returns whether it wasn't before.
     pub(crate) fn fell_behind(&self, i: usize, error: Option<Error>) -> bool {
+        self.falls(&mut self.state(), i, error)
+    }
+
+    fn falls(&self, state: &mut State, i: usize, error: Option<Error>) -> bool {
         let now = self.clock.now();
-        let mut state = self.state();
-        let held = state.lately.names();
+        let (held, newest) = (state.lately.names(), state.newest.clone());
         let Some(standing) = state.standings.get_mut(i) else { return false };
         match &mut standing.behind {
             Some(behind) => {
@@ -317,8 +342,9 @@ impl Shared {
                 false
             }
             None => {
-                standing.behind = Some(Behind { held, ..Behind::new(now, error.clone()) });
-                drop(state);
+                // It may never have got some of them.
+                let held = if standing.sealed.is_some() { BTreeSet::new() } else { held };
+                standing.behind = Some(Behind { held, newest, ..Behind::new(now, error.clone()) });
                 let (vault, differs) = (self.vault(i).url(), matches!(error, Some(Error::Differs { .. })));
                 let cause = error.map(|error| error.to_string()).unwrap_or_default();
                 match differs {
@@ -455,6 +481,7 @@ impl Shared {
                     url,
                     keeps,
                     set_back_ms,
+                    sealed: standing.sealed,
                     identity: identity.or_else(|| member.vault.identity()),
                     ..Noted::default()
                 },
@@ -463,6 +490,8 @@ impl Shared {
                     keeps,
                     set_back_ms,
                     identity,
+                    sealed: standing.sealed,
+                    held: behind.newest.noted(),
                     behind_since_ms: Some(behind.since.as_millis()),
                     unmet: behind.unmet,
                     differs: behind.error.as_ref().and_then(differing),

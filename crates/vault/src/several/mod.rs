@@ -56,7 +56,7 @@ use tokio::sync::OnceCell;
 use self::decide::{grace, is_trouble, representative};
 pub use self::differ::Belongs;
 use self::fan::{Failed, fan_out};
-pub use self::judge::{Judge, Question, Stranger};
+pub use self::judge::{Judge, Newer, Question, Stranger};
 pub use self::late::LateStore;
 use self::members::{Member, Shared, Work};
 pub use self::members::{MemberState, recorded};
@@ -241,6 +241,21 @@ impl Drop for SeveralStore {
     }
 }
 
+/// Notes a vault in step as behind because of what it holds, unless it is the last one in step: then nothing else is proved to hold
+/// everything. Whether it is behind now.
+pub(crate) async fn leave(shared: &Arc<Shared>, i: usize, error: Error) -> bool {
+    if !shared.leave(i, &error) {
+        tracing::warn!(vault = shared.vault(i).url(), "this vault is the last one in step, and goes on: {error}");
+        return false;
+    }
+    if matches!(error, Error::Corrupt { .. }) {
+        shared.set_back(i);
+    }
+    catch_up::begin(shared, i);
+    shared.save().await;
+    true
+}
+
 /// Notes vaults as behind, keeps that, and begins to let them catch up.
 pub(crate) async fn fell_behind(shared: &Arc<Shared>, failed: Failed) {
     if failed.is_empty() {
@@ -342,6 +357,14 @@ impl Store for SeveralStore {
 
     fn members(&self) -> Vec<MemberState> {
         self.shared.states()
+    }
+
+    async fn confirms(&self, url: &str) -> bool {
+        let member = self.shared.members.iter().position(|member| member.vault.url() == url);
+        match member {
+            Some(i) if self.ready().await.is_ok() => look::is_sound(&self.shared, i).await,
+            Some(_) | None => false,
+        }
     }
 
     /// A place that is away is taken at its backend's promise: it is probed before the first write to it, and refuses
@@ -511,6 +534,14 @@ impl Store for SeveralStore {
 
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
         self.ready().await?;
+        if keys.iter().any(|key| prints::telling(key).is_some()) {
+            if !self.shared.notes() && self.shared.state().unproved {
+                let cause = "it can't be told which of its vaults hold the database's history, so nothing is deleted"
+                    .to_owned();
+                return Err(Error::Unsure { object: self.shared.all_urls(), cause });
+            }
+            look::before_deletions(&self.shared).await;
+        }
         let _shared = self.shared.gate.read().await;
         let working = Working::begin(&self.shared, keys, Work::Delete, None).await;
         self.delete_everywhere(keys).await?;

@@ -91,6 +91,22 @@ pub(crate) fn telling(key: &ObjectKey) -> Option<&str> {
     (!folder.is_empty() && folder.split('/').next() != Some("seawall")).then_some(folder)
 }
 
+/// The line of a name: the folder whose names grow with time, and of which the newest name stays. Sets, bases and timelines of a log have
+/// folders of their own below it. `None` for names that don't tell, and for pins, which come and go.
+pub(crate) fn line(key: &ObjectKey) -> Option<&str> {
+    let folder = telling(key)?;
+    let above = |below: &str| {
+        let at = folder.find(below)?;
+        folder.get(..at + below.len() - 1)
+    };
+    match folder.split('/').next() {
+        Some("pins") => None,
+        Some("sets") => Some("sets"),
+        Some("physical") => Some(above("/bases/").or_else(|| above("/log/")).unwrap_or(folder)),
+        Some(_) | None => Some(folder),
+    }
+}
+
 /// The newest acknowledged name of each folder, with the print of its object while that wasn't deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Newest {
@@ -196,6 +212,20 @@ mod tests {
             ("seawall/floors/5.json", None),
         ] {
             assert_eq!(telling(&ObjectKey::new(name).expect("a key")), expected, "{name}");
+        }
+        for (name, expected) in [
+            ("ltx/0/1", Some("ltx/0")),
+            ("0000/1", Some("0000")),
+            ("sets/a/1", Some("sets")),
+            ("chain/00000001.json", Some("chain")),
+            ("pins/a.json", None),
+            ("seawall/pins/a", None),
+            ("physical/7/bases/a/1", Some("physical/7/bases")),
+            ("physical/7/log/00000001/2.zst", Some("physical/7/log")),
+            ("physical/7/cluster.json", Some("physical/7")),
+            ("lock.json", None),
+        ] {
+            assert_eq!(line(&ObjectKey::new(name).expect("a key")), expected, "{name}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::fell_behind;
+use super::leave;
 use super::members::Shared;
 use super::prints::{Held, held};
 use crate::{Error, ObjectKey, Vault};
@@ -54,8 +54,9 @@ pub(crate) async fn question_leader(shared: &Arc<Shared>) {
     while let Some(leader) = shared.in_step().first().copied()
         && let Some(error) = question(shared, leader).await
     {
-        note_loss(shared, leader, &error);
-        fell_behind(shared, vec![(leader, error)]).await;
+        if !leave(shared, leader, error).await {
+            return;
+        }
     }
 }
 
@@ -64,16 +65,8 @@ pub(crate) async fn question_all(shared: &Arc<Shared>) -> bool {
     let mut any = false;
     for i in shared.in_step() {
         if let Some(error) = question(shared, i).await {
-            note_loss(shared, i, &error);
-            fell_behind(shared, vec![(i, error)]).await;
-            any = true;
+            any |= leave(shared, i, error).await;
         }
     }
     any
-}
-
-fn note_loss(shared: &Shared, i: usize, error: &Error) {
-    if matches!(error, Error::Corrupt { .. }) {
-        shared.set_back(i);
-    }
 }

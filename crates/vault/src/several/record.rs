@@ -61,6 +61,12 @@ pub(crate) struct Noted {
     /// When it was found last that it lacks what it held before, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) set_back_ms: Option<i64>,
+    /// Objects and bytes that it never got, because no key opened them when it caught up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sealed: Option<(u64, u64)>,
+    /// The newest acknowledged name of each folder when it fell behind, with the print of its object.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) held: BTreeMap<String, Option<Print>>,
     /// Names that were deleted elsewhere since then.
     #[serde(default)]
     pub(crate) deleted: BTreeSet<String>,
@@ -74,6 +80,13 @@ pub(crate) struct Noted {
 pub(crate) struct Differing {
     pub(crate) object: String,
     pub(crate) cause: String,
+}
+
+impl Noted {
+    /// Whether it never got some objects.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealed.is_some()
+    }
 }
 
 impl Record {
@@ -139,6 +152,8 @@ mod tests {
                     unmet: true,
                     set_back_ms: Some(8),
                     identity: Some("7".into()),
+                    sealed: Some((1, 2)),
+                    held: [("0000/w".to_owned(), None)].into(),
                     differs: Some(Differing { object: "x".into(), cause: "y".into() }),
                     deleted: ["0000/x".to_owned()].into(),
                     unfinished: BTreeMap::new(),
