@@ -227,3 +227,29 @@ fn postgres_a_foreign_vault_of_a_server_is_never_restored_by_name() {
     let (count, told) = restored("shop", "back4");
     assert!(count == "200" && told.contains("passed over"), "{told}");
 }
+
+/// A host that takes over restores from no vault by guess, and begins anew only if every vault says that it holds nothing.
+#[test]
+fn a_missing_database_is_restored_from_the_right_vault_or_not_at_all() {
+    let (scene, mut process) = Scene::three();
+    process.stop().ok();
+    let config = scene.on_another_host(&["v1", "v2"]);
+    let begin = || scene.stand.seawall(&["replicate", "--once", "--restore-if-missing", "--config", config]);
+    let refuses = |why: &str| {
+        let output = begin();
+        assert!(output.code() != 0 && output.to_string().contains(why), "{why}: {output}");
+        assert!(!scene.stand.path("other/app.db").exists(), "{output}");
+    };
+    // One is another database's.
+    let ours = scene.folder("ours");
+    add(&scene.folder("v1"), &ours);
+    swap(&another().folder("vault"), &scene.folder("v1"));
+    refuses("vault.unsure");
+    // One was emptied, and the other is away.
+    for entry in fs::read_dir(scene.folder("v1")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+    }
+    scene.take_away("v2");
+    refuses("vault.all-away");
+}

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::TryStreamExt as _;
 use seawall_core::{Moment, SystemClock};
 use seawall_vault::memory::MemoryStore;
-use seawall_vault::several::{MemberState, Place, Settings, SeveralStore};
+use seawall_vault::several::{Judge, MemberState, Place, Question, Settings, SeveralStore, Stranger};
 use seawall_vault::simulated::{Fault, SimulatedStore};
 use seawall_vault::{
     Access, Condition, Created, Error, FileStore, HostKeys, Identities, NoPrompt, ObjectKey, Policy, Prefix, Prompt,
@@ -700,4 +700,213 @@ async fn a_vault_that_was_away_for_days_gets_what_the_keys_of_the_host_open() {
     in_step(&vault).await;
     assert_eq!(alone(&stores[1]).read(&key("0000/2"), None, 100).await.expect("read"), "two");
     assert_eq!(vault.members()[1].objects_left, None);
+}
+
+/// Puts an object into a vault by hand.
+async fn plant(store: &SimulatedStore, name: &str, text: &'static str) {
+    store.truth().put(&key(name), text.into(), &PutOptions::default()).await.expect("put");
+}
+
+async fn fill(vault: &Vault, names: &[&str]) {
+    for name in names {
+        vault.create(&key(name), "ours".into(), None).await.expect("created");
+    }
+}
+
+/// An engine that calls "else" a stranger's.
+#[derive(Debug)]
+struct Else;
+
+#[async_trait::async_trait]
+impl Judge for Else {
+    async fn stranger(&self, question: Question<'_>) -> Result<Option<Stranger>, Error> {
+        for key in question.names {
+            if question.suspect.read(key, None, 100).await? == "else" {
+                return Ok(Some(Stranger { key: key.clone(), why: "it is something else".to_owned() }));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn misfit(&self, _from: &Vault, _to: &Vault, _key: &ObjectKey) -> Result<Option<Stranger>, Error> {
+        Ok(None)
+    }
+
+    async fn sound(&self, _vault: &Vault, _key: &ObjectKey) -> Result<bool, Error> {
+        Ok(true)
+    }
+}
+
+/// The names are the same in each database's vault: a swap is found before something is deleted.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_deleted_in_a_vault_that_was_swapped() {
+    for (bad, is_away) in [(0, false), (1, false), (1, true)] {
+        for judge in [None, Some(Arc::new(Else) as Arc<dyn Judge>)] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let stores = two();
+            let settings = Settings { judge, ..settings(Some(folder.path().join("several.json"))) };
+            let vault = SeveralStore::vault(places(&stores), policy(), settings);
+            fill(&vault, &["0000/1", "0000/2", "0000/3", "0000/4"]).await;
+            if is_away {
+                stores[bad].fail_from(0);
+                fill(&vault, &["0000/5"]).await;
+            }
+            delete_all(&stores[bad]).await;
+            for name in ["0000/1", "0000/2"] {
+                plant(&stores[bad], name, "else").await;
+            }
+            let foreign = content(stores[bad].truth()).await;
+            vault.delete(&[key("0000/1"), key("0000/2")]).await.expect("deleted");
+            stores[bad].revive();
+            assert!(is_away || !vault.confirms(vault.members()[bad].url.as_str()).await);
+            within(&vault, |members| matches!(members[bad].error, Some(Error::Differs { .. }))).await;
+            assert_eq!(content(stores[bad].truth()).await, foreign, "{bad} {is_away}");
+            let names: Vec<String> = content(stores[1 - bad].truth()).await.into_keys().collect();
+            assert!(!names.contains(&"0000/1".to_owned()) && names.contains(&"0000/4".to_owned()), "{names:?}");
+        }
+    }
+}
+
+/// A look that fails moves nothing on: the next one finds what was lost before it.
+#[tokio::test(start_paused = true)]
+async fn a_look_that_fails_is_made_up_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stores = two();
+    let vault = looking(&stores, &folder.path().join("several.json"));
+    let put = async |range: std::ops::Range<u32>| {
+        for i in range {
+            vault.create(&key(&format!("0000/{i:03}")), "text".into(), None).await.expect("created");
+        }
+    };
+    put(0..20).await;
+    tokio::time::sleep(Duration::from_secs(3601)).await;
+    put(20..40).await;
+    delete_all(&stores[1]).await;
+    put(40..100).await;
+    stores[1].fail_from(0);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    stores[1].revive();
+    put(100..200).await;
+    assert!(vault.members()[1].in_step && vault.members()[1].set_back.is_none());
+    tokio::time::sleep(Duration::from_secs(3700)).await;
+    in_step(&vault).await;
+    assert!(vault.members()[1].set_back.is_some());
+    assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+}
+
+/// Each vault lost another object: they fill one another, and one of them is always in step.
+#[tokio::test(start_paused = true)]
+async fn a_look_never_leaves_the_last_vault() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stores = two();
+    let vault = looking(&stores, &folder.path().join("several.json"));
+    fill(&vault, &["0000/1", "0000/2", "0000/3"]).await;
+    for (store, name) in stores.iter().zip(["0000/1", "0000/2"]) {
+        store.truth().delete(&[key(name)]).await.expect("deleted");
+    }
+    for i in 0..100 {
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert!(vault.members().iter().any(|member| member.in_step), "{i} {:?}", vault.members());
+    }
+    in_step(&vault).await;
+    assert_eq!(content(stores[0].truth()).await.len(), 3);
+    assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+}
+
+/// What retention deleted in the other vault makes an older vault no newer.
+#[tokio::test(start_paused = true)]
+async fn a_vault_that_was_set_back_behind_a_deletion_never_leads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    let stores = two();
+    let vault = open(&stores, Some(record.clone()));
+    fill(&vault, &["sets/1/x", "sets/2/x"]).await;
+    let older = SimulatedStore::new(stores[0].truth().snapshot(), 9);
+    fill(&vault, &["sets/3/x"]).await;
+    vault.delete(&[key("sets/1/x")]).await.expect("deleted");
+    fill(&vault, &["sets/4/x"]).await;
+    drop(vault);
+    let stores = [older, stores[1].clone()];
+    let vault = open(&stores, Some(record));
+    let names: Vec<String> =
+        vault.list(&Prefix::all(), None).await.expect("listed").iter().map(|entry| entry.key.to_string()).collect();
+    assert_eq!(names, ["sets/2/x", "sets/3/x", "sets/4/x"]);
+    assert!(vault.members()[1].leads && vault.members()[0].set_back.is_some(), "{:?}", vault.members());
+    in_step(&vault).await;
+    assert!(content(stores[0].truth()).await.contains_key("sets/4/x"));
+    assert!(vault.members()[1].error.is_none());
+}
+
+/// What an emptied vault lacks may be in the one that is away.
+#[tokio::test(start_paused = true)]
+async fn an_emptied_vault_waits_for_the_one_that_is_away() {
+    for recorded in [true, false] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = folder.path().join("several.json");
+        let stores = two();
+        let vault = open(&stores, Some(record.clone()));
+        fill(&vault, &["0000/1", "0000/2"]).await;
+        drop(vault);
+        delete_all(&stores[0]).await;
+        stores[1].fail_from(0);
+        let vault = open(&stores, recorded.then_some(record));
+        let refused = vault.create(&key("0000/1"), "anew".into(), None).await.expect_err("refused");
+        assert!(
+            matches!(refused, Error::Unavailable { .. }) && refused.to_string().contains("may have it")
+                || refused.to_string().contains("may hold the database's history"),
+            "{refused}"
+        );
+        stores[1].revive();
+        fill(&vault, &["0000/3"]).await;
+        in_step(&vault).await;
+        assert_eq!(content(stores[0].truth()).await.len(), 3, "{recorded}");
+        assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+        assert_eq!(vault.members()[0].set_back.is_some(), recorded);
+    }
+}
+
+/// Nothing tells which of two is the right one, and the first of the list is no better.
+#[tokio::test(start_paused = true)]
+async fn a_tie_without_a_record_is_refused() {
+    for ours in [0, 1] {
+        let stores = two();
+        for (i, text) in [(ours, "\"ours\""), (1 - ours, "\"else\"")] {
+            for link in 1..=3 {
+                plant(&stores[i], &format!("chain/{link:08}.json"), text).await;
+            }
+            plant(&stores[i], &format!("sets/{i}/x"), text).await;
+        }
+        let before = (content(stores[0].truth()).await, content(stores[1].truth()).await);
+        let vault = open(&stores, None);
+        let refused = vault.create(&key("sets/9/x"), "new".into(), None).await.expect_err("refused");
+        assert!(matches!(refused, Error::Unsure { .. }), "{refused}");
+        assert_eq!(seawall_core::Failure::from(refused).code, "vault.unsure");
+        assert!(vault.delete(&[key("chain/00000001.json")]).await.is_err());
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!((content(stores[0].truth()).await, content(stores[1].truth()).await), before);
+    }
+}
+
+/// A process that doesn't note which vaults are the database's deletes nothing while one is away that nothing is known of.
+#[tokio::test(start_paused = true)]
+async fn who_cannot_compare_the_vaults_deletes_nothing() {
+    let stores = two();
+    plant(&stores[0], "0000/1", "else").await;
+    stores[1].fail_from(0);
+    let reader = Settings { notes: false, ..settings(None) };
+    let vault = SeveralStore::vault(places(&stores), policy(), reader);
+    let refused = vault.delete(&[key("0000/1")]).await.expect_err("refused");
+    assert!(matches!(refused, Error::Unsure { .. }), "{refused}");
+    assert_eq!(content(stores[0].truth()).await.len(), 1);
+
+    // A process that notes deletes once all were compared.
+    let vault = open(&stores, None);
+    fill(&vault, &["0000/2"]).await;
+    vault.delete(&[key("0000/1")]).await.expect("asked for later");
+    assert_eq!(content(stores[0].truth()).await.len(), 2);
+    stores[1].revive();
+    in_step(&vault).await;
+    vault.delete(&[key("0000/1")]).await.expect("deleted");
+    assert_eq!(content(stores[0].truth()).await.len(), 1);
+    assert_eq!(content(stores[1].truth()).await.len(), 1);
 }

@@ -487,8 +487,15 @@ async fn rejoin(shared: &Arc<Shared>, leader: usize, i: usize) -> Result<bool, E
     if let Some(error) = shared.vault(i).check().err().filter(is_trouble) {
         return Err(error);
     }
-    if let Some(standing) = shared.state().standings.get_mut(i) {
-        standing.behind = None;
+    {
+        let mut state = shared.state();
+        if let Some(standing) = state.standings.get_mut(i) {
+            standing.behind = None;
+        }
+        // All agree.
+        if state.standings.iter().all(|standing| standing.behind.is_none()) {
+            state.unproved = false;
+        }
     }
     shared.note_identity(i, shared.vault(i).identity());
     Ok(true)

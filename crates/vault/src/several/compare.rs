@@ -77,10 +77,10 @@ pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
             for (j, there) in here.iter().enumerate() {
                 let (lacks, differs) = (seen.lacks.get_mut(j), seen.differs.get_mut(j));
                 let odd = seen.odd.get_mut(j).filter(|_| folder.is_some());
-                if let (Some(folder), Some(_), Some(_)) = (folder, here.get(i).copied().flatten(), there)
+                if let (Some(line), Some(_), Some(_)) = (line(&least), here.get(i).copied().flatten(), there)
                     && let Some(common) = seen.common.get_mut(j).filter(|_| i != j)
                 {
-                    common.note(folder, &least);
+                    common.note(line, &least);
                 }
                 match (here.get(i).copied().flatten(), there) {
                     (Some(own), there) if *there != Some(own) => odd.into_iter().for_each(|odd| odd.note(&least)),

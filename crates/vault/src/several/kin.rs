@@ -496,6 +496,8 @@ mod tests {
         let log = |texts: [&str; 3]| -> Vec<(String, String)> {
             texts.iter().enumerate().map(|(nth, text)| (segment(nth), (*text).to_owned())).collect()
         };
+        let many: Vec<String> = (0..40).map(|nth| format!("sets/{nth:03}/x")).collect();
+        let many: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "one")).collect();
         let sets = [("sets/1/x", "one"), ("sets/2/x", "two")];
         for (what, one, other, expected) in [
             ("another server", with(&links(3, "b"), &[("sets/9/x", "b")]), with(&links(9, "a"), &sets), Kin::Other),
@@ -510,6 +512,7 @@ mod tests {
             ("a damaged set", with(&links(2, "a"), &[("sets/1/x", "!")]), with(&links(2, "a"), &sets), Kin::Same),
             ("other sets alone", with(&[], &[("sets/9/x", "b")]), with(&[], &sets), Kin::Other),
             ("nothing", Vec::new(), with(&[], &sets), Kin::Unknown),
+            ("a fork behind many sets", with(&links(3, "b"), &many), with(&links(3, "a"), &many), Kin::Other),
             ("a log", log(["1", "2", "3"]), log(["1", "2", "3"]), Kin::Same),
             ("another log", log(["a", "b", "c"]), log(["1", "2", "3"]), Kin::Other),
             ("a log with a damaged segment", log(["1", "2", "!"]), log(["1", "2", "3"]), Kin::Same),

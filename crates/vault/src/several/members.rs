@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use super::Settings;
 use super::judge::Judge;
 use super::lately::Lately;
-use super::prints::{Newest, Print};
+use super::prints::{Newest, Print, telling};
 use super::record::{self, Differing, Noted, Record};
 use crate::{Digest, Error, ObjectKey, Scheme, Store, Throttle, Vault};
 
@@ -156,6 +156,24 @@ impl Behind {
         let (held, deleted, unfinished, recent) = Default::default();
         let newest = Newest::default();
         Self { since, error, unmet: false, held, newest, deleted, unfinished, recent, complete: true, lacks: None }
+    }
+}
+
+impl Behind {
+    /// Keeps at most so many deleted names: first go those that are newer than all it held, which it can have only by an unfinished write.
+    fn bound_deleted(&mut self, most: usize) {
+        if self.deleted.len() <= most {
+            return;
+        }
+        let Self { deleted, newest, unfinished, .. } = self;
+        let is_newer = |key: &ObjectKey| {
+            let newest = telling(key).and_then(|folder| newest.of(folder));
+            newest.is_some_and(|newest| newest < key) && !unfinished.contains_key(key)
+        };
+        deleted.retain(|key| !is_newer(key));
+        while deleted.len() > most {
+            deleted.pop_first();
+        }
     }
 }
 
@@ -401,9 +419,7 @@ impl Shared {
                 (None, _) => standing.last = keys.last().map(|key| (key.clone(), now)),
             }
             if let Some(behind) = &mut standing.behind {
-                while behind.deleted.len() > MOST_NAMES {
-                    behind.deleted.pop_first();
-                }
+                behind.bound_deleted(MOST_NAMES);
                 if behind.recent.len() > MOST_NAMES {
                     behind.recent.clear();
                     behind.complete = false;
@@ -570,4 +586,25 @@ pub fn recorded(path: &Path) -> Vec<MemberState> {
         limits: Vec::new(),
     };
     record.vaults.iter().enumerate().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was made and deleted while a vault was away isn't in it; what it holds is forgotten last.
+    #[test]
+    fn deleted_names_that_a_vault_cannot_have_are_forgotten_first() {
+        let key = |nth: u32| ObjectKey::new(format!("0000/{nth}")).expect("a key");
+        let mut behind = Behind::new(Moment::from_millis(0), None);
+        behind.newest.note(&key(15), Print::of_bytes(&bytes::Bytes::from_static(b"x")));
+        behind.unfinished.insert(key(16), None);
+        behind.deleted.extend((10..30).map(key));
+        behind.bound_deleted(20);
+        assert_eq!(behind.deleted.len(), 20);
+        behind.bound_deleted(10);
+        assert_eq!(behind.deleted, (10..17).map(key).collect());
+        behind.bound_deleted(3);
+        assert_eq!(behind.deleted, (14..17).map(key).collect());
+    }
 }

@@ -74,7 +74,8 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
     let Lead::By { leader, mut in_step, sure } = lead(&facts, damaged) else {
         return Err(nobody(shared, &errors, &facts));
     };
-    shared.state().unproved = unrecorded && facts.iter().any(|fact| fact.seen.is_none());
+    let leads_something = facts.get(leader).and_then(|fact| fact.seen.as_ref()).is_some_and(|seen| seen.holds);
+    shared.state().unproved = unrecorded && leads_something && facts.iter().any(|fact| fact.seen.is_none());
     if unrecorded && shared.notes() {
         compare_contents(shared, leader, &mut in_step, &mut errors).await;
     }
