@@ -161,7 +161,7 @@ async fn look(shared: &Arc<Shared>, i: usize, asked: &Asked) -> Result<Looked, E
         Err(Error::Denied { .. }) => return one(shared, i, asked).await,
         page => page?,
     };
-    let mut asked = asked.clone();
+    let (mut asked, mut unsure) = (asked.clone(), false);
     loop {
         let (key, is_gone) = match asked.judge(&page.entries, page.next.is_some()) {
             Shows::Gone(key) => (key, true),
@@ -173,11 +173,12 @@ async fn look(shared: &Arc<Shared>, i: usize, asked: &Asked) -> Result<Looked, E
             true => match lost(shared, i, &key, &print).await? {
                 Some(error) => return Ok(Looked::Bad(error)),
                 // Another process deleted it everywhere, or no other vault is a witness. The next name may tell.
-                None => asked.pass_over(&key),
+                None => unsure |= shared.in_step().len() < 2,
             },
             false if stands(shared, i, &key, &print).await => return Ok(Looked::Bad(another(vault, &key))),
-            false => asked.pass_over(&key),
+            false => unsure = true,
         }
+        asked.pass_over(&key);
     }
     let shown = asked.known.iter().find_map(|(key, print)| {
         let entry = page.entries.iter().find(|entry| entry.key == *key)?;
@@ -191,7 +192,8 @@ async fn look(shared: &Arc<Shared>, i: usize, asked: &Asked) -> Result<Looked, E
         });
     }
     let names = beyond::among(shared, page.entries.iter().map(|entry| &entry.key));
-    Ok(beyond::strange(shared, i, &names).await?.map_or(Looked::Clean, Looked::Bad))
+    let sound = if unsure { Looked::Unsure(None) } else { Looked::Clean };
+    Ok(beyond::strange(shared, i, &names).await?.map_or(sound, Looked::Bad))
 }
 
 /// A look at one object alone.
