@@ -910,3 +910,19 @@ async fn who_cannot_compare_the_vaults_deletes_nothing() {
     assert_eq!(content(stores[0].truth()).await.len(), 1);
     assert_eq!(content(stores[1].truth()).await.len(), 1);
 }
+
+/// The vault that is behind holds what the leading one lost: it isn't called a stranger's, and nothing is deleted in it.
+#[tokio::test(start_paused = true)]
+async fn what_the_leading_vault_lost_is_no_stranger() {
+    let stores = two();
+    let vault = open(&stores, None);
+    fill(&vault, &["0009/1", "0000/1"]).await;
+    stores[1].fail_from(0);
+    fill(&vault, &["0000/2"]).await;
+    stores[0].truth().delete(&[key("0009/1")]).await.expect("deleted");
+    let before = content(stores[1].truth()).await;
+    stores[1].revive();
+    within(&vault, |members| matches!(members[1].error, Some(Error::Corrupt { .. }))).await;
+    assert!(vault.members()[0].set_back.is_some());
+    assert_eq!(content(stores[1].truth()).await, before);
+}

@@ -203,6 +203,12 @@ async fn inspect(
             Held::Gone | Held::Locked => {}
         }
     }
+    // The leading vault is the one that lost something. What it lacks is no stranger's.
+    if let Some((key, _)) = noted.iter().find(|(key, _)| fixed(key) && missing.extra.contains(key)) {
+        shared.set_back(leader);
+        let cause = format!("it was acknowledged, and is missing: {} has it, and isn't changed", to.url());
+        return Err(Error::Corrupt { object: from.object(key), cause });
+    }
     if !is_ours && !missing.is_empty {
         is_ours = held_before(shared, i).await?;
     }
