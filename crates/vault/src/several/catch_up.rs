@@ -204,7 +204,9 @@ async fn inspect(
         }
     }
     // The leading vault is the one that lost something. What it lacks is no stranger's.
-    if let Some((key, _)) = noted.iter().find(|(key, _)| fixed(key) && missing.extra.contains(key)) {
+    let lost =
+        |key: &ObjectKey| fixed(key) && missing.extra.contains(key) && shared.state().newest.is_last_of_line(key);
+    if let Some((key, _)) = noted.iter().find(|(key, _)| lost(key)) {
         shared.set_back(leader);
         let cause = format!("it was acknowledged, and is missing: {} has it, and isn't changed", to.url());
         return Err(Error::Corrupt { object: from.object(key), cause });

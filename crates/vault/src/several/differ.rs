@@ -79,6 +79,8 @@ async fn proof_of(vault: &Vault, newest: &Newest, before: Option<&Record>, keeps
         // A vault that doesn't answer now shows that at the next request.
         match timeout(PAGE, held(vault, key, print)).await {
             Ok(Ok(Held::Other)) => return (Proof::Other, Some(another(vault, key))),
+            // Another process may have deleted an older one.
+            Ok(Ok(Held::Gone)) if !newest.is_last_of_line(key) => {}
             Ok(Ok(held)) => all.push(held),
             Ok(Err(_)) | Err(_) => {}
         }

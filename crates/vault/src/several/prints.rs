@@ -146,6 +146,12 @@ impl Newest {
         self.names.get(folder).map(|(key, _)| key)
     }
 
+    /// Whether a name is the newest noted one of its line. Older ones may have been deleted by another process, as retention does.
+    pub(crate) fn is_last_of_line(&self, key: &ObjectKey) -> bool {
+        let Some(own) = line(key) else { return false };
+        self.names.values().all(|(other, _)| other <= key || line(other) != Some(own))
+    }
+
     /// The one that was noted last.
     pub(crate) fn last(&self) -> Option<(ObjectKey, Print)> {
         let (key, print) = self.names.get(self.last.as_ref()?)?;
@@ -194,6 +200,21 @@ mod tests {
         assert_eq!(newest.last(), Some((key("ltx/9/1"), print("f"))));
         let all: Vec<_> = newest.all().map(|(key, print)| (key.to_string(), print.clone())).collect();
         assert_eq!(all, [("ltx/0/3".to_owned(), print("b")), ("ltx/9/1".to_owned(), print("f"))]);
+        newest.note(&key("sets/1/x"), print("h"));
+        newest.note(&key("sets/2/x"), print("i"));
+        newest.note(&key("pins/3"), print("j"));
+        for (name, expected) in
+            [("ltx/0/3", true), ("ltx/9/1", true), ("sets/1/x", false), ("sets/2/x", true), ("pins/3", false)]
+        {
+            assert_eq!(newest.is_last_of_line(&key(name)), expected, "{name}");
+        }
+        newest = Newest::from_noted(
+            &newest
+                .all()
+                .filter(|(key, _)| key.as_str().starts_with("ltx"))
+                .map(|(key, print)| (key.to_string(), Some(print.clone())))
+                .collect(),
+        );
         newest.forget(&key("ltx/0/2"));
         newest.forget(&key("ltx/0/3"));
         assert_eq!(newest.all().count(), 1);
