@@ -104,9 +104,12 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
     to.mend().await?;
     to.enter().await?;
     super::probe(shared, i).await?;
+    // What is deleted from now on may still be in the leading vault's listing: it is looked at in the next attempt.
+    let mut noted = Vec::new();
     if let Some(behind) = shared.state().standings.get_mut(i).and_then(|standing| standing.behind.as_mut()) {
         behind.recent.clear();
         behind.complete = true;
+        noted.extend(behind.deleted.iter().cloned());
     }
     let missing = compare::missing(from, to).await?;
     note_lack(shared, i, missing.objects, missing.bytes);
@@ -114,7 +117,7 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
     // Nothing is changed in a vault that holds what isn't of this history.
     inspect(shared, leader, i, &missing, &cut_off).await?;
     shared.note_loss(i, missing.entries.iter().map(|entry| &entry.key));
-    let deleted = apply_deletions(shared, i).await?;
+    let deleted = apply_deletions(shared, i, &noted).await?;
     // Another write may have the size of one that was cut off.
     for key in &cut_off {
         // A streamed object may be large; its first and last bytes tell.
@@ -318,16 +321,12 @@ fn note_sealed(shared: &Shared, i: usize, (objects, bytes): (u64, u64), left: (u
 }
 
 /// Deletes what was deleted in the other vaults meanwhile.
-async fn apply_deletions(shared: &Shared, i: usize) -> Result<bool, Error> {
-    let deleted: Vec<ObjectKey> = match &shared.state().standings.get(i).and_then(|standing| standing.behind.as_ref()) {
-        Some(behind) => behind.deleted.iter().cloned().collect(),
-        None => return Ok(false),
-    };
+async fn apply_deletions(shared: &Shared, i: usize, deleted: &[ObjectKey]) -> Result<bool, Error> {
     if deleted.is_empty() {
         return Ok(false);
     }
     if !shared.keeps(i) {
-        match shared.vault(i).delete(&deleted).await {
+        match shared.vault(i).delete(deleted).await {
             Err(Error::Denied { .. }) => shared.keeps_from_now_on(i),
             done => done?,
         }

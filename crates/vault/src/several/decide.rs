@@ -215,7 +215,7 @@ pub(crate) enum Lead {
 
 /// Decides which vault leads. A vault that was behind when an earlier process ended never leads, and neither does one
 /// that the record doesn't know, unless the record knows none of them. One that lacks what the record acknowledges leads only if all do,
-/// and none that may hold it is away. Nor does an empty one lead without a record while another one is away. Among the others the one
+/// and none that may hold it is away. Among the others the one
 /// leads that is ahead of all; otherwise the first that has all names of the others. What a vault keeps for itself doesn't count.
 ///
 /// `damaged`: there is a record, and it can't be read. Then a vault that is away may be the only one that holds everything, so
@@ -231,14 +231,10 @@ pub(crate) fn lead(facts: &[Fact], damaged: bool) -> Lead {
     let away =
         facts.iter().any(|fact| fact.seen.is_none() && !fact.differs && (unrecorded || fact.recorded == Some(true)));
     let lost = |i: &usize| facts.get(*i).is_some_and(|fact| fact.lost);
-    let empty = |i: &usize| !facts.get(*i).and_then(|fact| fact.seen.as_ref()).is_some_and(|seen| seen.holds);
     match () {
         () if !eligible.iter().all(lost) => eligible.retain(|i| !lost(i)),
         () if away => return Lead::Nobody,
         () => {}
-    }
-    if unrecorded && away && eligible.iter().all(empty) {
-        return Lead::Nobody;
     }
     let seen = |i: usize| facts.get(i).and_then(|fact| fact.seen.as_ref());
     let lacks = |i: usize, j: usize| seen(i).and_then(|seen| seen.lacks.get(j)).copied().unwrap_or(0);
@@ -387,7 +383,6 @@ mod tests {
                 [lost(seen(yes, 0, 0, false)), lost(seen(yes, 1, 0, false))],
                 by(0, [true, true], true),
             ),
-            ("no record, one empty, one away", [empty(seen(None, 0, 0, false)), away(None)], Lead::Nobody),
             (
                 "no record, one empty",
                 [empty(seen(None, 0, 9, false)), seen(None, 1, 0, false)],

@@ -226,11 +226,6 @@ fn nobody(shared: &Shared, errors: &[Option<Error>], facts: &[Fact]) -> Error {
                  `vaults` to go on without it",
                 member.vault.url()
             ),
-            None if fact.recorded.is_none() && fact.seen.as_ref().is_some_and(|seen| !seen.holds) => format!(
-                "{}: it holds nothing, and a vault that is away may hold the database's history; bring that vault back, or leave it \
-                 out of `vaults` to go on without it",
-                member.vault.url()
-            ),
             None if shared.state().unreadable.is_some() => format!("{}: it can be reached", member.vault.url()),
             None => format!("{}: it was behind when it was left, and may lack something", member.vault.url()),
         })
