@@ -75,6 +75,8 @@ mod renewed_locks;
 mod replicas_before_0_5;
 mod restore_all;
 mod scenarios;
+mod several_histories;
+mod several_running;
 mod several_vaults;
 mod sftp;
 mod shapes;

@@ -9,16 +9,16 @@ use serde_json::Value;
 
 const NAMES: [&str; 2] = ["one", "two"];
 
-struct Scene {
-    stand: Stand,
-    app: App,
+pub(crate) struct Scene {
+    pub(crate) stand: Stand,
+    pub(crate) app: App,
 }
 
-const THREE: [&str; 3] = ["v1", "v2", "v3"];
+pub(crate) const THREE: [&str; 3] = ["v1", "v2", "v3"];
 
 impl Scene {
     /// A database with plain vaults of these names.
-    fn plain(names: &[&str]) -> Self {
+    pub(crate) fn plain(names: &[&str]) -> Self {
         let stand = Stand::folder(Random::from_env().seed());
         let places: Vec<String> = names.iter().map(|name| stand.path(name).display().to_string()).collect();
         let text = format!(
@@ -30,7 +30,7 @@ impl Scene {
         Self { stand, app }
     }
 
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let stand = Stand::folder(Random::from_env().seed());
         let (secret, public) = seawall_vault::Identities::generate();
         fs::write(stand.path("owner.key"), format!("{}\n", secret.reveal())).unwrap();
@@ -45,12 +45,12 @@ impl Scene {
         Self { stand, app }
     }
 
-    fn begin(&self) -> Process {
+    pub(crate) fn begin(&self) -> Process {
         Process::spawn("seawall", self.stand.command().args(["replicate", "--config", "seawall.yml"]))
     }
 
     /// Commits, and waits until the process has shipped it.
-    fn ship(&mut self, process: &mut Process) {
+    pub(crate) fn ship(&mut self, process: &mut Process) {
         self.app.commit(10);
         wait::until("the commits to be shipped", wait::SOON * 4, || {
             assert!(process.running(), "{}", process.stderr());
@@ -58,25 +58,25 @@ impl Scene {
         });
     }
 
-    fn vaults(&self) -> Vec<Value> {
+    pub(crate) fn vaults(&self) -> Vec<Value> {
         let status = self.stand.seawall(&["status", "--json"]).json();
         status[0]["vaults"].as_array().cloned().unwrap_or_default()
     }
 
     /// Waits until so many vaults are in step.
-    fn until_in_step(&self, count: usize) {
+    pub(crate) fn until_in_step(&self, count: usize) {
         wait::until("vaults to be in step", wait::SOON * 4, || {
             let vaults = self.vaults();
             (vaults.iter().filter(|vault| vault["in_step"] == true).count() == count).then_some(())
         });
     }
 
-    fn folder(&self, name: &str) -> PathBuf {
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
         self.stand.path(name)
     }
 
     /// A vault that is away: something else is in its place.
-    fn take_away(&self, name: &str) {
+    pub(crate) fn take_away(&self, name: &str) {
         fs::rename(self.folder(name), self.folder(&format!("{name}.away"))).unwrap();
         fs::write(self.folder(name), "in the way").unwrap();
     }
@@ -151,7 +151,7 @@ fn each_of_two_encrypted_vaults_is_away_once_and_has_everything_in_the_end() {
 }
 
 /// The vault of another database, with more and newer objects than the scenes have.
-fn another() -> Scene {
+pub(crate) fn another() -> Scene {
     let mut other = Scene::plain(&["vault"]);
     let mut process = other.begin();
     (0..9).for_each(|_| other.ship(&mut process));
@@ -160,7 +160,7 @@ fn another() -> Scene {
 }
 
 /// Copies every file of a folder; one that is there already stays.
-fn add(from: &Path, to: &Path) {
+pub(crate) fn add(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let (path, target) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
@@ -173,7 +173,7 @@ fn add(from: &Path, to: &Path) {
 }
 
 /// Replaces all that is in a folder; the folder itself stays.
-fn swap(from: &Path, to: &Path) {
+pub(crate) fn swap(from: &Path, to: &Path) {
     for entry in fs::read_dir(to).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
@@ -183,7 +183,7 @@ fn swap(from: &Path, to: &Path) {
 
 impl Scene {
     /// Three vaults with a few commits, and the process that protects them.
-    fn three() -> (Self, Process) {
+    pub(crate) fn three() -> (Self, Process) {
         let mut scene = Self::plain(&THREE);
         let mut process = scene.begin();
         (0..3).for_each(|_| scene.ship(&mut process));
@@ -192,7 +192,7 @@ impl Scene {
     }
 
     /// Goes on with commits, and checks that one vault differs, that this is told at once, and that the others have everything.
-    fn goes_on_without(&mut self, bad: &str, process: &mut Process) {
+    pub(crate) fn goes_on_without(&mut self, bad: &str, process: &mut Process) {
         (0..3).for_each(|_| self.ship(process));
         let differs = |vault: &Value| vault["error"]["code"] == "vault.differs";
         let vaults = wait::until("the vault to differ", wait::SOON * 4, || {

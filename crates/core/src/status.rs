@@ -99,6 +99,9 @@ pub struct VaultStatus {
     pub behind_since: Option<Moment>,
     /// For how long it has been behind, in milliseconds; 0 while it is in step.
     pub lag_ms: u64,
+    /// When it was found last that it lacks what it held before: it was emptied, or set back to an earlier state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_back: Option<Moment>,
     /// The last object that was written to it by this process.
     #[serde(default)]
     pub last_object: Option<String>,

@@ -20,7 +20,11 @@ impl Opener {
             let progress = task.progress();
             async move { ask::files(&*self.database(&one).await?)?.restore(request, progress).await }
         };
-        let work = async { Ok(self.with_newest(database, &request.when, restore).await?.1) };
+        let work = async {
+            let (choice, restored) = self.with_newest(database, &request.when, restore).await?;
+            choice.tell();
+            Ok(restored)
+        };
         let done = database.hooks.around(Operation::Restore, &database.about(target), work).await;
         task.end(&done, |Restored { point, output, .. }| format!("{} is {}", output.display(), point.position));
         done

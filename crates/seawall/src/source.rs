@@ -185,9 +185,12 @@ fn decide(text: &str, is_vault: bool, config: Option<&Config>, edge: &Edge) -> R
 }
 
 /// Which of several vaults was taken, and which were passed over.
-fn told(choice: &Choice) -> String {
+pub(crate) fn told(choice: &Choice) -> String {
     let away = choice.away.iter().map(|failure| format!("{}: passed over: {}\n", failure.object, failure.cause));
-    away.chain([format!("from {}\n", choice.database.vault)]).collect()
+    let doubt = choice
+        .unconfirmed
+        .then(|| "nothing confirms that this is the database's history: no other vault could be compared\n".to_owned());
+    away.chain([format!("from {}\n", choice.database.vault)]).chain(doubt).collect()
 }
 
 #[cfg(test)]

@@ -67,6 +67,14 @@ pub enum Error {
         /// What shows it.
         cause: String,
     },
+    /// Several vaults hold different histories, and nothing tells which one is the database's. None of them is written to.
+    #[error("{object}: {cause}")]
+    Unsure {
+        /// The vaults.
+        object: String,
+        /// What shows it.
+        cause: String,
+    },
     /// A compare-and-swap found another version than the expected one (I9).
     #[error("{object}: the object is not the expected version any more")]
     Precondition {
@@ -253,6 +261,7 @@ impl Error {
             | Self::Replaced { object, .. }
             | Self::AlreadyExists { object }
             | Self::Differs { object, .. }
+            | Self::Unsure { object, .. }
             | Self::Precondition { object }
             | Self::Denied { object, .. }
             | Self::HostKey { object, .. }
@@ -319,7 +328,15 @@ impl From<Error> for Failure {
                 Kind::Conflict,
                 "vault.differs",
                 format!("{cause}; nothing is written to this vault, and nothing is copied from it"),
-                "look at the vault: put its own folder back, or move what is there away. Then it catches up by itself".to_owned(),
+                "look at the vault: if another Seawall writes there, stop one of the two. Otherwise put its own folder back, or move what is there \
+                 away. Then it catches up by itself"
+                    .to_owned(),
+            ),
+            Error::Unsure { cause, .. } => (
+                Kind::Refused,
+                "vault.unsure",
+                cause,
+                "look at them (`seawall timeline URL`), then leave those that aren't the database's out of `vaults`".to_owned(),
             ),
             Error::Precondition { .. } => (
                 Kind::Conflict,

@@ -370,6 +370,25 @@ pub trait Store: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// The identity of an encrypted place, once it was opened.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+
+    /// Puts back what tells how the objects of an encrypted place are read, if this process wrote there and it is gone. What is there
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// When the place doesn't answer.
+    async fn mend(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Whether the place with this URL, one of several, holds now what was acknowledged lately.
+    async fn confirms(&self, _url: &str) -> bool {
+        true
+    }
+
     /// Checks that the place is still the one that was written to, as far as the system tells without a request. May
     /// block for a system call or two.
     ///

@@ -168,6 +168,21 @@ impl Vault {
         self.inner.store.enter().await
     }
 
+    /// The identity of an encrypted vault, once it was opened.
+    pub(crate) fn identity(&self) -> Option<String> {
+        self.inner.store.identity()
+    }
+
+    /// Puts back what tells how an encrypted vault's objects are read; see [`Store::mend`].
+    pub(crate) async fn mend(&self) -> Result<(), Error> {
+        self.inner.store.mend().await
+    }
+
+    /// Whether one of several places holds now what was acknowledged lately; see [`Store::confirms`].
+    pub async fn confirms(&self, url: &str) -> bool {
+        self.inner.store.confirms(url).await
+    }
+
     /// Checks that the place is still the one that was written to; see [`Store::check`]. May block for a system call.
     pub fn check(&self) -> Result<(), Error> {
         self.inner.store.check()

@@ -138,8 +138,11 @@ async fn a_file_in_the_way_is_an_error_and_not_a_panic() {
     let vault = open(&file).await;
     assert!(vault.create(&key("a"), Bytes::from_static(b"n"), None).await.is_err());
     assert_eq!(vault.head(&key("a")).await, Ok(None));
-    assert_eq!(vault.list(&Prefix::all(), None).await.expect("list"), []);
+    // It is no empty vault.
+    let listed = vault.list(&Prefix::all(), None).await;
+    assert!(matches!(listed, Err(Error::Vanished { .. })), "{listed:?}");
     let vault = open(folder.path()).await;
+    assert_eq!(vault.list(&Prefix::new("file").expect("a folder"), None).await.expect("list"), []);
     assert!(vault.create(&key("file/a"), Bytes::from_static(b"n"), None).await.is_err());
 }
 
@@ -175,4 +178,17 @@ async fn nothing_is_written_below_a_folder_that_took_the_vaults_place() {
     let whole = |name: &String| !name.starts_with('.');
     let there: Vec<String> = names(&root.join("x")).into_iter().filter(whole).collect();
     assert_eq!(there, ["1", "2"], "beside what is left of an upload, as by a crash");
+}
+
+/// A vault that holds nothing is an empty folder, or none. A file in its place isn't.
+#[tokio::test]
+async fn a_file_in_the_place_of_the_folder_is_no_empty_vault() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("vault");
+    std::fs::write(&path, "in the way").expect("written");
+    let store = FileStore::new(&path);
+    for prefix in [Prefix::all(), Prefix::new("ltx/0").expect("a folder")] {
+        let listed = store.list(&prefix, None, 10).await;
+        assert!(matches!(listed, Err(Error::Vanished { .. })), "{listed:?}");
+    }
 }

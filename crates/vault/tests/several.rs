@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::TryStreamExt as _;
 use seawall_core::{Moment, SystemClock};
 use seawall_vault::memory::MemoryStore;
-use seawall_vault::several::{MemberState, Place, Settings, SeveralStore};
+use seawall_vault::several::{Judge, MemberState, Place, Question, Settings, SeveralStore, Stranger};
 use seawall_vault::simulated::{Fault, SimulatedStore};
 use seawall_vault::{
     Access, Condition, Created, Error, FileStore, HostKeys, Identities, NoPrompt, ObjectKey, Policy, Prefix, Prompt,
@@ -28,7 +28,7 @@ fn policy() -> Policy {
 }
 
 fn settings(record: Option<PathBuf>) -> Settings {
-    Settings { record, notes: true, clock: Arc::new(SystemClock), judge: None }
+    Settings { record, notes: true, clock: Arc::new(SystemClock), judge: None, look: None }
 }
 
 fn places(stores: &[SimulatedStore]) -> Vec<Place> {
@@ -452,6 +452,132 @@ async fn a_write_that_was_cut_off_is_replaced_by_another_of_the_same_size() {
     assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
 }
 
+/// Nothing tells what a streamed object was to be. It was never acknowledged, so what the other vault has counts.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_write_that_was_cut_off_by_a_kill_is_replaced_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    let stores = two();
+    let vault = open(&stores, Some(record.clone()));
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    let mut upload = vault.upload(&key("0009/1"), None);
+    upload.write(Bytes::from(vec![1; 350])).await.expect("sent");
+    std::mem::forget(upload);
+    drop(vault);
+    // The process died when the first vault had just completed it.
+    let whole = Bytes::from(vec![1; 350]);
+    stores[0].truth().put(&key("0009/1"), whole, &PutOptions::default()).await.expect("put");
+    stores[0].fail_from(0);
+    let vault = open(&stores, Some(record));
+    let mut upload = vault.upload(&key("0009/1"), None);
+    upload.write(Bytes::from(vec![2; 350])).await.expect("sent");
+    upload.finish().await.expect("finished");
+    stores[0].revive();
+    in_step(&vault).await;
+    assert_eq!(content(stores[0].truth()).await["0009/1"], vec![2; 350]);
+    assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+}
+
+fn looking(stores: &[SimulatedStore], record: &Path) -> Vault {
+    let settings = Settings { look: Some(Duration::from_secs(3600)), ..settings(Some(record.to_owned())) };
+    SeveralStore::vault(places(stores), policy(), settings)
+}
+
+async fn delete_all(store: &SimulatedStore) {
+    let names: Vec<ObjectKey> = content(store.truth()).await.keys().map(|name| key(name)).collect();
+    store.truth().delete(&names).await.expect("deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vault_that_was_emptied_or_set_back_is_found_by_a_look() {
+    let put = async |vault: &Vault, i: u32| {
+        vault.create(&key(&format!("0000/{i:03}")), format!("object {i}").into(), None).await.expect("created");
+    };
+    for (emptied, keep) in [(0, 0), (1, 0), (1, 10)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let stores = two();
+        let vault = looking(&stores, &folder.path().join("several.json"));
+        for i in 0..20 {
+            put(&vault, i).await;
+        }
+        // A look.
+        tokio::time::sleep(Duration::from_secs(3601)).await;
+        let old = content(stores[emptied].truth()).await;
+        for i in 20..40 {
+            put(&vault, i).await;
+        }
+        delete_all(&stores[emptied]).await;
+        for (name, bytes) in old.into_iter().take(keep) {
+            stores[emptied].truth().put(&key(&name), bytes, &PutOptions::default()).await.expect("put");
+        }
+        for i in 40..60 {
+            put(&vault, i).await;
+        }
+        assert!(vault.members()[emptied].in_step, "nothing showed it");
+        tokio::time::sleep(Duration::from_secs(3700)).await;
+        in_step(&vault).await;
+        assert!(vault.members()[emptied].set_back.is_some() && vault.members()[1 - emptied].set_back.is_none());
+        assert_eq!(content(stores[emptied].truth()).await.len(), 60);
+        assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+        // What is deleted everywhere, or in both by somebody else, isn't missing in one of them.
+        vault.delete(&[key("0000/059"), key("0000/058")]).await.expect("deleted");
+        for store in &stores {
+            store.truth().delete(&[key("0000/057")]).await.expect("deleted");
+        }
+        tokio::time::sleep(Duration::from_secs(8000)).await;
+        assert!(vault.members().iter().all(|member| member.in_step), "{:?}", vault.members());
+    }
+}
+
+/// A look costs what is documented, and a vault that doesn't answer holds up nothing.
+#[tokio::test(start_paused = true)]
+async fn a_look_costs_few_requests() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stores = two();
+    let vault = looking(&stores, &folder.path().join("several.json"));
+    for i in 0..100 {
+        vault.create(&key(&format!("0000/{i:03}")), vec![i; 5000].into(), None).await.expect("created");
+    }
+    tokio::time::sleep(Duration::from_secs(7300)).await;
+    let before: Vec<_> = stores.iter().map(SimulatedStore::call_count).collect();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    for (store, before) in stores.iter().zip(before) {
+        assert!(store.call_count() - before <= 3, "{}", store.call_count() - before);
+    }
+    stores[1].fail_from(0);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    vault.create(&key("0000/100"), "x".into(), None).await.expect("created");
+    assert!(vault.members()[0].in_step);
+}
+
+/// Names of servers' sets have a nonce: a vault without any of ours is another database's, however new it is.
+#[tokio::test(start_paused = true)]
+async fn a_vault_with_other_sets_only_is_left_alone() {
+    for (bad, recorded) in [(0, true), (1, true), (2, true), (0, false), (2, false)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = folder.path().join("several.json");
+        let stores = three(3);
+        let vault = open(&stores, Some(record.clone()));
+        for name in ["sets/2026-a/1", "sets/2026-b/1"] {
+            vault.create(&key(name), "ours".into(), None).await.expect("created");
+        }
+        drop(vault);
+        delete_all(&stores[bad]).await;
+        for name in ["sets/2027-c/1", "sets/2027-d/1"] {
+            stores[bad].truth().put(&key(name), "else".into(), &PutOptions::default()).await.expect("put");
+        }
+        let vault = open(&stores, recorded.then_some(record));
+        vault.create(&key("sets/2028-e/1"), "ours".into(), None).await.expect("created");
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        for (i, member) in vault.members().iter().enumerate() {
+            assert_eq!(matches!(member.error, Some(Error::Differs { .. })), i == bad, "{bad} {recorded}: {member:?}");
+            let content = content(stores[i].truth()).await;
+            assert_eq!(content.values().any(|bytes| bytes == "else"), i == bad, "{content:?}");
+            assert_eq!(content.values().any(|bytes| bytes == "ours"), i != bad, "{content:?}");
+        }
+    }
+}
+
 /// Two histories that parted, and went on under names and with sizes that are the same.
 #[tokio::test(start_paused = true)]
 async fn other_content_of_the_same_size_is_never_taken_for_the_same() {
@@ -574,4 +700,222 @@ async fn a_vault_that_was_away_for_days_gets_what_the_keys_of_the_host_open() {
     in_step(&vault).await;
     assert_eq!(alone(&stores[1]).read(&key("0000/2"), None, 100).await.expect("read"), "two");
     assert_eq!(vault.members()[1].objects_left, None);
+}
+
+/// Puts an object into a vault by hand.
+async fn plant(store: &SimulatedStore, name: &str, text: &'static str) {
+    store.truth().put(&key(name), text.into(), &PutOptions::default()).await.expect("put");
+}
+
+async fn fill(vault: &Vault, names: &[&str]) {
+    for name in names {
+        vault.create(&key(name), "ours".into(), None).await.expect("created");
+    }
+}
+
+/// An engine that calls "else" a stranger's.
+#[derive(Debug)]
+struct Else;
+
+#[async_trait::async_trait]
+impl Judge for Else {
+    async fn stranger(&self, question: Question<'_>) -> Result<Option<Stranger>, Error> {
+        for key in question.names {
+            if question.suspect.read(key, None, 100).await? == "else" {
+                return Ok(Some(Stranger { key: key.clone(), why: "it is something else".to_owned() }));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn misfit(&self, _from: &Vault, _to: &Vault, _key: &ObjectKey) -> Result<Option<Stranger>, Error> {
+        Ok(None)
+    }
+
+    async fn sound(&self, _vault: &Vault, _key: &ObjectKey) -> Result<bool, Error> {
+        Ok(true)
+    }
+}
+
+/// The names are the same in each database's vault: a swap is found before something is deleted.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_deleted_in_a_vault_that_was_swapped() {
+    for (bad, is_away) in [(0, false), (1, false), (1, true)] {
+        for judge in [None, Some(Arc::new(Else) as Arc<dyn Judge>)] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let stores = two();
+            let settings = Settings { judge, ..settings(Some(folder.path().join("several.json"))) };
+            let vault = SeveralStore::vault(places(&stores), policy(), settings);
+            fill(&vault, &["0000/1", "0000/2", "0000/3", "0000/4"]).await;
+            if is_away {
+                stores[bad].fail_from(0);
+                fill(&vault, &["0000/5"]).await;
+            }
+            delete_all(&stores[bad]).await;
+            for name in ["0000/1", "0000/2"] {
+                plant(&stores[bad], name, "else").await;
+            }
+            let foreign = content(stores[bad].truth()).await;
+            vault.delete(&[key("0000/1"), key("0000/2")]).await.expect("deleted");
+            stores[bad].revive();
+            assert!(is_away || !vault.confirms(vault.members()[bad].url.as_str()).await);
+            within(&vault, |members| matches!(members[bad].error, Some(Error::Differs { .. }))).await;
+            assert_eq!(content(stores[bad].truth()).await, foreign, "{bad} {is_away}");
+            let names: Vec<String> = content(stores[1 - bad].truth()).await.into_keys().collect();
+            assert!(!names.contains(&"0000/1".to_owned()) && names.contains(&"0000/4".to_owned()), "{names:?}");
+        }
+    }
+}
+
+/// A look that fails moves nothing on: the next one finds what was lost before it.
+#[tokio::test(start_paused = true)]
+async fn a_look_that_fails_is_made_up_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stores = two();
+    let vault = looking(&stores, &folder.path().join("several.json"));
+    let put = async |range: std::ops::Range<u32>| {
+        for i in range {
+            vault.create(&key(&format!("0000/{i:03}")), "text".into(), None).await.expect("created");
+        }
+    };
+    put(0..20).await;
+    tokio::time::sleep(Duration::from_secs(3601)).await;
+    put(20..40).await;
+    delete_all(&stores[1]).await;
+    put(40..100).await;
+    stores[1].fail_from(0);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    stores[1].revive();
+    put(100..200).await;
+    assert!(vault.members()[1].in_step && vault.members()[1].set_back.is_none());
+    tokio::time::sleep(Duration::from_secs(3700)).await;
+    in_step(&vault).await;
+    assert!(vault.members()[1].set_back.is_some());
+    assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+}
+
+/// Each vault lost another object: they fill one another, and one of them is always in step.
+#[tokio::test(start_paused = true)]
+async fn a_look_never_leaves_the_last_vault() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stores = two();
+    let vault = looking(&stores, &folder.path().join("several.json"));
+    fill(&vault, &["0000/1", "0000/2", "0000/3"]).await;
+    for (store, name) in stores.iter().zip(["0000/1", "0000/2"]) {
+        store.truth().delete(&[key(name)]).await.expect("deleted");
+    }
+    for i in 0..100 {
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert!(vault.members().iter().any(|member| member.in_step), "{i} {:?}", vault.members());
+    }
+    in_step(&vault).await;
+    assert_eq!(content(stores[0].truth()).await.len(), 3);
+    assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+}
+
+/// What retention deleted in the other vault makes an older vault no newer.
+#[tokio::test(start_paused = true)]
+async fn a_vault_that_was_set_back_behind_a_deletion_never_leads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    let stores = two();
+    let vault = open(&stores, Some(record.clone()));
+    fill(&vault, &["sets/1/x", "sets/2/x"]).await;
+    let older = SimulatedStore::new(stores[0].truth().snapshot(), 9);
+    fill(&vault, &["sets/3/x"]).await;
+    vault.delete(&[key("sets/1/x")]).await.expect("deleted");
+    fill(&vault, &["sets/4/x"]).await;
+    drop(vault);
+    let stores = [older, stores[1].clone()];
+    let vault = open(&stores, Some(record));
+    let listed = vault.list(&Prefix::all(), None).await.expect("listed");
+    assert!(["sets/3/x", "sets/4/x"].iter().all(|name| listed.iter().any(|entry| entry.key.as_str() == *name)));
+    assert!(vault.members()[0].set_back.is_some(), "{:?}", vault.members());
+    in_step(&vault).await;
+    assert!(content(stores[0].truth()).await.contains_key("sets/4/x"));
+    assert!(vault.members()[1].error.is_none());
+}
+
+/// What an emptied vault lacks may be in the one that is away.
+#[tokio::test(start_paused = true)]
+async fn an_emptied_vault_waits_for_the_one_that_is_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    let stores = two();
+    let vault = open(&stores, Some(record.clone()));
+    fill(&vault, &["0000/1", "0000/2"]).await;
+    drop(vault);
+    delete_all(&stores[0]).await;
+    stores[1].fail_from(0);
+    let vault = open(&stores, Some(record));
+    let refused = vault.create(&key("0000/1"), "anew".into(), None).await.expect_err("refused");
+    assert!(matches!(refused, Error::Unavailable { .. }) && refused.to_string().contains("may have it"), "{refused}");
+    stores[1].revive();
+    fill(&vault, &["0000/3"]).await;
+    in_step(&vault).await;
+    assert_eq!(content(stores[0].truth()).await.len(), 3);
+    assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+    assert!(vault.members()[0].set_back.is_some());
+}
+
+/// Nothing tells which of two is the right one, and the first of the list is no better.
+#[tokio::test(start_paused = true)]
+async fn a_tie_without_a_record_is_refused() {
+    for ours in [0, 1] {
+        let stores = two();
+        for (i, text) in [(ours, "\"ours\""), (1 - ours, "\"else\"")] {
+            for link in 1..=3 {
+                plant(&stores[i], &format!("chain/{link:08}.json"), text).await;
+            }
+            plant(&stores[i], &format!("sets/{i}/x"), text).await;
+        }
+        let before = (content(stores[0].truth()).await, content(stores[1].truth()).await);
+        let vault = open(&stores, None);
+        let refused = vault.create(&key("sets/9/x"), "new".into(), None).await.expect_err("refused");
+        assert!(matches!(refused, Error::Unsure { .. }), "{refused}");
+        assert_eq!(seawall_core::Failure::from(refused).code, "vault.unsure");
+        assert!(vault.delete(&[key("chain/00000001.json")]).await.is_err());
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!((content(stores[0].truth()).await, content(stores[1].truth()).await), before);
+    }
+}
+
+/// A process that doesn't note which vaults are the database's deletes nothing while one is away that nothing is known of.
+#[tokio::test(start_paused = true)]
+async fn who_cannot_compare_the_vaults_deletes_nothing() {
+    let stores = two();
+    plant(&stores[0], "0000/1", "else").await;
+    stores[1].fail_from(0);
+    let reader = Settings { notes: false, ..settings(None) };
+    let vault = SeveralStore::vault(places(&stores), policy(), reader);
+    let refused = vault.delete(&[key("0000/1")]).await.expect_err("refused");
+    assert!(matches!(refused, Error::Unsure { .. }), "{refused}");
+    assert_eq!(content(stores[0].truth()).await.len(), 1);
+
+    // A process that notes deletes once all were compared.
+    let vault = open(&stores, None);
+    fill(&vault, &["0000/2"]).await;
+    vault.delete(&[key("0000/1")]).await.expect("asked for later");
+    assert_eq!(content(stores[0].truth()).await.len(), 2);
+    stores[1].revive();
+    in_step(&vault).await;
+    vault.delete(&[key("0000/1")]).await.expect("deleted");
+    assert_eq!(content(stores[0].truth()).await.len(), 1);
+    assert_eq!(content(stores[1].truth()).await.len(), 1);
+}
+
+/// The vault that is behind holds what the leading one lost: it isn't called a stranger's, and nothing is deleted in it.
+#[tokio::test(start_paused = true)]
+async fn what_the_leading_vault_lost_is_no_stranger() {
+    let stores = two();
+    let vault = open(&stores, None);
+    fill(&vault, &["0009/1", "0000/1"]).await;
+    stores[0].truth().delete(&[key("0009/1")]).await.expect("deleted");
+    stores[1].fail_from(0);
+    fill(&vault, &["0000/2"]).await;
+    let before = content(stores[1].truth()).await;
+    stores[1].revive();
+    within(&vault, |members| matches!(members[1].error, Some(Error::Corrupt { .. }))).await;
+    assert!(vault.members()[0].set_back.is_some());
+    assert_eq!(content(stores[1].truth()).await, before);
 }

@@ -152,9 +152,11 @@ impl Fleet {
     /// Restores a member if its file is missing and `restore-if-missing` says so. Ends at `shutdown`.
     pub(super) async fn restore(&self, member: &mut Member, shutdown: &Shutdown) -> Result<(), Failure> {
         let name = member.config.name.clone();
+        let opener = self.prover();
+        let restoring = (self.journal(), opener.as_deref());
         tokio::select! {
             biased;
-            () = restore_missing(std::slice::from_mut(member), &self.0.restores, self.journal()) => Ok(()),
+            () = restore_missing(std::slice::from_mut(member), &self.0.restores, restoring) => Ok(()),
             () = shutdown.graceful() => Err(if self.is_stopping() { stopping(&name) } else { unknown(&name) }),
         }
     }

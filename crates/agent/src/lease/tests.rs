@@ -235,7 +235,7 @@ async fn a_place_beside_others_is_checked_as_well() {
     let place =
         |hooks| Place::from(Arc::new(Forwarding { inner: MemoryStore::named("second:"), hooks }) as Arc<dyn Store>);
     let first = Place::from(Arc::new(MemoryStore::named("first:")) as Arc<dyn Store>);
-    let settings = Settings { record: None, notes: false, clock: Arc::new(SystemClock), judge: None };
+    let settings = Settings { record: None, notes: false, clock: Arc::new(SystemClock), judge: None, look: None };
     let vault = SeveralStore::vault(vec![first, place(Careless)], Policy::default(), settings);
     for _ in 0..2 {
         let ended = leased_in(&vault).run(&Shutdown::new()).await.expect_err("the second place could lead");

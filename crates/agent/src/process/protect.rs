@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Failure, IntegrityCheck, Journal, Kind, Point, RestoreRequest, Shutdown, TaskKind, When};
+use seawall_core::{Failure, IntegrityCheck, Journal, Kind, Point, RestoreRequest, Restored, Shutdown, TaskKind, When};
 use seawall_engines::ask;
 use tokio::sync::{Semaphore, watch};
 
@@ -112,9 +112,10 @@ async fn carry_out(
     let (mut members, followers) = gather(&*databases, job, registry.as_ref()).await;
     // Where there is nothing to restore a signal that came already doesn't count here: what is committed is shipped.
     let (turns, journal) = (Semaphore::new(1), databases.journal());
+    let opener = databases.prover();
     let restored = tokio::select! {
         biased;
-        () = restore_missing(&mut members, &turns, &journal) => true,
+        () = restore_missing(&mut members, &turns, (&journal, opener.as_deref())) => true,
         () = stopped(&mut first, shutdown) => false,
     };
     if !restored {
@@ -229,8 +230,13 @@ async fn run(fleet: &Fleet, job: &Job, shutdown: &Shutdown, mut first: watch::Re
 
 /// Restores every member whose file is missing and whose vault has something. A vault without anything is a new
 /// start; any other failure takes the member out, because a fresh database would contradict what the vault holds. So
-/// does a disk that doesn't say whether the file is missing. A restore waits for one of the `turns`.
-pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore, journal: &Journal) {
+/// does a disk that doesn't say whether the file is missing. A restore waits for one of the `turns`. Of several vaults the `opener` finds the one
+/// to restore from, and it is a new start only if all of them can be looked at.
+pub(crate) async fn restore_missing(
+    members: &mut [Member],
+    turns: &Semaphore,
+    (journal, opener): (&Journal, Option<&Opener>),
+) {
     for member in members {
         let Ok(engine) = &member.engine else { continue };
         match is_missing(&member.config).await {
@@ -252,7 +258,19 @@ pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore, j
             integrity: IntegrityCheck::None,
         };
         let task = journal.begin(TaskKind::Restore, &member.config.name, &output.display().to_string());
-        let restore = async |request: &RestoreRequest| ask::files(&**engine)?.restore(request, task.progress()).await;
+        let config = &member.config;
+        let restore = async |request: &RestoreRequest| -> Result<Restored, Failure> {
+            let Some(opener) = opener.filter(|_| !config.beside.is_empty()) else {
+                return ask::files(&**engine)?.restore(request, task.progress()).await;
+            };
+            let one = |one: DatabaseConfig| {
+                let progress = task.progress();
+                async move { ask::files(&*opener.database(&one).await?)?.restore(request, progress).await }
+            };
+            let (choice, restored) = opener.with_newest(config, &request.when, one).await?;
+            choice.tell();
+            Ok(restored)
+        };
         let mut restored = restore(&request).await;
         if restored.is_err() && is_missing(&member.config).await == Ok(false) {
             // The application made its file meanwhile. That is a new start only if the vault holds nothing.

@@ -46,7 +46,16 @@ pub(super) async fn plan(look: &Look, member: &Seen, text: &str) -> Result<Plann
         EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => Some(target.file().unwrap_or_default()),
     };
     let named = named(member, look.actions().reloader().status().map(|status| status.file));
-    let work = planned(&**engine, when, (output, false), (&named, &target));
+    let config = &member.config;
+    let opener = look.actions().fleet().prover().filter(|_| !config.beside.is_empty());
+    let work = async {
+        // The command reads the vault that is chosen then, by the same rules.
+        let chosen = match &opener {
+            Some(opener) => Some(opener.database(&opener.newest(config, &when).await?.database).await?),
+            None => None,
+        };
+        planned(chosen.as_deref().unwrap_or(&**engine), when.clone(), (output, false), (&named, &target)).await
+    };
     look.turns().in_time(&member.config.name, work).await
 }
 

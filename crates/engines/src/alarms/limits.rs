@@ -7,7 +7,7 @@ use seawall_config::{Fields, Location};
 use seawall_core::{Severity, parse_duration};
 
 /// Every alarm, with its key in a configuration.
-pub const CODES: [&str; 22] = [
+pub const CODES: [&str; 23] = [
     "alarm.backup-overdue",
     "alarm.chain",
     "alarm.clock",
@@ -29,6 +29,7 @@ pub const CODES: [&str; 22] = [
     "alarm.unsafe",
     "alarm.vault-behind",
     "alarm.vault-differs",
+    "alarm.vault-set-back",
     "alarm.vault-weak",
 ];
 
@@ -41,6 +42,8 @@ pub struct Limits {
     pub backup_overdue: Option<Duration>,
     /// For how long one of several vaults may be behind.
     pub vault_behind: Option<Duration>,
+    /// How often each of several vaults is looked at; `None`: only at a start.
+    pub vault_look: Option<Duration>,
     /// How late a proof of a schedule may be.
     pub proof_age: Option<Duration>,
     /// For how long a new hole is told.
@@ -59,6 +62,7 @@ impl Default for Limits {
             lag: Some(Duration::from_secs(5 * 60)),
             backup_overdue: Some(Duration::from_secs(3600)),
             vault_behind: Some(Duration::from_secs(3600)),
+            vault_look: Some(Duration::from_secs(3600)),
             proof_age: Some(Duration::from_secs(86_400)),
             hole: Some(Duration::from_secs(86_400)),
             credentials: Some(Duration::from_secs(3 * 86_400)),
@@ -85,6 +89,7 @@ impl Limits {
             ("lag", &mut limits.lag),
             ("backup-overdue", &mut limits.backup_overdue),
             ("vault-behind", &mut limits.vault_behind),
+            ("vault-look", &mut limits.vault_look),
             ("proof-age", &mut limits.proof_age),
             ("hole", &mut limits.hole),
             ("credentials", &mut limits.credentials),

@@ -255,6 +255,9 @@ fn of_credentials(status: &Status, limits: &Limits, now: Moment) -> Option<Alarm
     (now >= begin).then(|| alarm("alarm.credentials", severity, cause, next, begin))
 }
 
+/// For how long it is told that a vault was emptied or set back.
+const TOLD_LOSS: Duration = Duration::from_secs(86_400);
+
 /// Whether each vault is in step, and can what a vault should.
 fn of_vaults<'a>(status: &'a Status, limits: &'a Limits) -> impl Iterator<Item = Alarm> + 'a {
     let is_behind = |lag_ms: u64| limits.vault_behind.is_some_and(|limit| Duration::from_millis(lag_ms) > limit);
@@ -277,6 +280,16 @@ fn of_vaults<'a>(status: &'a Status, limits: &'a Limits) -> impl Iterator<Item =
         let next = vault.error.as_ref().map_or_else(|| "see whether it answers".to_owned(), |error| error.next.clone());
         alarm("alarm.vault-behind", Severity::Warning, cause, next, vault.behind_since.unwrap_or(status.at))
     });
+    let lost =
+        status.vaults.iter().filter(|vault| !is_strange(vault)).filter_map(|vault| Some((vault, vault.set_back?)));
+    let lost = lost.filter(|(_, at)| status.at.since(*at) < TOLD_LOSS).max_by_key(|(_, at)| *at).map(|(vault, at)| {
+        let cause = format!("the vault {} lacked objects that it had before: it was emptied, or set back", vault.url);
+        let next = match vault.in_step {
+            true => "find out who did that. What the other vaults hold is in it again",
+            false => "find out who did that. It gets what the other vaults hold",
+        };
+        alarm("alarm.vault-set-back", Severity::Warning, cause, next, at)
+    });
     let limit = |lacks: &str| status.limits.iter().find(|limit| limit.lacks == lacks);
     let weak = limit("create-only").map(|limit| {
         let cause = format!("the vault has no {}: {}", limit.lacks, limit.effect);
@@ -288,7 +301,7 @@ fn of_vaults<'a>(status: &'a Status, limits: &'a Limits) -> impl Iterator<Item =
             "use a bucket with Object Lock and credentials with s3:PutObjectRetention, or remove object-lock-keep";
         alarm("alarm.locks-not-renewed", Severity::Critical, limit.effect.clone(), next, status.at)
     });
-    strange.into_iter().chain(behind).chain(weak).chain(not_renewed)
+    strange.into_iter().chain(behind).chain(lost).chain(weak).chain(not_renewed)
 }
 
 /// Whether the disk of the state directory has room. A full one is told by its error.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seawall_agent::config::SWEEP_INTERVAL;
 use seawall_agent::{Level, LogFormat, Signals, ask};
-use seawall_core::{Failure, FollowRequest, Followed, RestoreRequest, Shutdown};
+use seawall_core::{Failure, FollowRequest, Followed, RestoreRequest, Shutdown, When};
 
 use crate::arguments::Common;
 use crate::edge::Edge;
@@ -37,6 +37,8 @@ async fn follow(source: &Source, request: &FollowRequest, common: &Common, edge:
     let forwarding = tokio::spawn(signals.forward(shutdown.clone(), false));
     let mut opener = edge.opener(runtime::working())?;
     opener.watch(SWEEP_INTERVAL);
+    let (source, told) = source.clone().newest(&opener, &When::Latest).await?;
+    told.lines().for_each(|line| tracing::info!("{line}"));
     let engine = source.open(&opener).await?;
     let standby = ask::standby(&*engine, &request.output)?;
     let followed = standby.follow(request, &shutdown, progress(edge, common.json)).await;

@@ -34,9 +34,9 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     if super::restore_cluster::is_asked(arguments) || holds_cluster(&source, arguments, &opener)? {
         let request = RestoreRequest { output: arguments.output.clone().unwrap_or_default(), ..request(arguments)? };
         let work = async {
-            let (vault, _) = source.open_with_vault(&opener).await?;
-            let when = &request.when;
-            super::restore_cluster::restore(arguments, &source, &vault, when, edge, common.json).await
+            let (chosen, told) = source.clone().newest(&opener, &request.when).await?;
+            let (vault, _) = chosen.open_with_vault(&opener).await?;
+            super::restore_cluster::restore(arguments, &source, (&vault, told), &request.when, edge, common.json).await
         };
         return runtime::run_with(runtime::serving(jobs), between(&source, &request, work));
     }

@@ -161,7 +161,9 @@ async fn restore(item: &Item, request: &RestoreRequest, if_missing: bool, opener
             let request = &request;
             async move { ask::files(&*source.open(opener).await?)?.restore(request, std::sync::Arc::new(NoProgress)).await }
         };
-        item.source.with_newest(opener, &request.when, restored).await.map(|(_, restored)| restored)
+        let (told, restored) = item.source.with_newest(opener, &request.when, restored).await?;
+        told.lines().for_each(|line| tracing::info!("{}: {line}", item.output.display()));
+        Ok(restored)
     };
     match work.await {
         Ok(restored) => Done::Restored(restored),

@@ -22,11 +22,11 @@ pub(super) fn is_asked(arguments: &RestoreArguments) -> bool {
     arguments.physical || arguments.start || arguments.delta || is_named || !arguments.tablespace.is_empty()
 }
 
-/// Restores the cluster that a vault holds.
+/// Restores the cluster that a vault holds. `told`: which of several vaults that is.
 pub(super) async fn restore(
     arguments: &RestoreArguments,
     source: &Source,
-    vault: &Vault,
+    (vault, told): (&Vault, String),
     when: &When,
     edge: &Edge,
     json: bool,
@@ -61,7 +61,7 @@ pub(super) async fn restore(
     };
     let world = World::real(edge.environment.clone());
     let recovered = recover::recover(vault, &options, &world, progress(edge, json)).await?;
-    let output = Output::done(render(&options, &recovered), &document(vault, &options, &recovered));
+    let output = Output::done(told + &render(&options, &recovered), &document(vault, &options, &recovered));
     Ok(tell(output, &options.limits))
 }
 

@@ -21,7 +21,7 @@ use crate::exit::Exit;
 use crate::output::{Output, brief, to_json};
 use crate::progress::progress;
 use crate::source::Source;
-use crate::{runtime, server, table};
+use crate::{runtime, server, source, table};
 
 /// Runs the command.
 pub(crate) fn run(
@@ -45,17 +45,20 @@ pub(crate) fn run(
     }
     let (shown, url) = (target.to_string(), target.clone());
     let target = target.destination(&edge.environment);
-    let source = arguments.source.as_deref().unwrap_or_default();
-    let found = Source::find(source, &arguments.config, edge)?.there()?.past(&arguments.past)?;
-    let place = match &found {
-        Source::Vault(place) => place.clone(),
+    let named = arguments.source.as_deref().unwrap_or_default();
+    let found = Source::find(named, &arguments.config, edge)?.there()?.past(&arguments.past)?;
+    let (found, place, told) = match found {
+        Source::Vault(place) => (Source::Vault(place.clone()), place, String::new()),
         Source::Database(database) if database.path().is_none() => {
             let opener = edge.opener(runtime::working())?;
-            runtime::run(opener.newest(database, &when))?.database.vault
+            let choice = runtime::run(opener.newest(&database, &when))?;
+            let told = if database.beside.is_empty() { String::new() } else { source::told(&choice) };
+            // What is read is what is told.
+            (Source::Database(Box::new(choice.database.clone())), choice.database.vault, told)
         }
         Source::Database(_) => {
             let next = "name the vault that holds the backups of a server";
-            return Err(usage("usage.server", source, "this is a database file of the configuration", next));
+            return Err(usage("usage.server", named, "this is a database file of the configuration", next));
         }
     };
     let options = options(arguments, when)?;
@@ -74,7 +77,7 @@ pub(crate) fn run(
         }
         if arguments.scratch.is_some() {
             let cause = "--scratch is of PostgreSQL clusters, and this vault holds backups of a server";
-            return Err(usage("usage.arguments", source, cause, "leave it out"));
+            return Err(usage("usage.arguments", named, cause, "leave it out"));
         }
         Ok((target.restore(&vault, &options, progress).await?, None))
     };
@@ -112,7 +115,7 @@ pub(crate) fn run(
         "cluster": cluster.as_ref().map(Cluster::document),
     });
     let recovered = cluster.as_ref().map_or_else(String::new, Cluster::text);
-    let mut output = Output::done(recovered + &render(&restored), &document);
+    let mut output = Output::done(told + &recovered + &render(&restored), &document);
     output.exit = match &cluster {
         Some(cluster) if !cluster.is_whole() => Exit::judge(exit(&restored) != Exit::Failed, false),
         _ => exit(&restored),

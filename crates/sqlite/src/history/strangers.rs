@@ -14,11 +14,13 @@ use seawall_vault::{Error as VaultError, ObjectKey, Vault};
 
 use crate::belonging::{Bond, Facts, Why};
 use crate::error::Error;
+use crate::fetch::Fetched;
 use crate::headers::{is_locked, read_whole_header, tells_nothing};
 use crate::heads::Heads;
 use crate::holes;
 use crate::identity::Lineage;
 use crate::layout::{Layout, Level, Stored, file_key, parse_key};
+use crate::prove::{Strength, examine};
 use crate::survey;
 use crate::together::{bond, facts_of, helper};
 
@@ -99,9 +101,14 @@ impl Strangers {
         if !belongs {
             return Ok(Some(Why::Lineage.reason().to_owned()));
         }
-        if question.complete && known.newest.is_none_or(|newest| newest < file.max) {
-            let why = "it is newer than everything that this process acknowledged, and no other vault has it";
-            return Ok(Some(why.to_owned()));
+        let is_newer = known.newest.is_none_or(|newest| newest < file.max);
+        match question.newer.decides(is_newer) {
+            Some(true) => {
+                let why = "it is newer than everything that this process acknowledged, and no other vault has it";
+                return Ok(Some(why.to_owned()));
+            }
+            Some(false) => return Ok(None),
+            None => {}
         }
         let Some(before) = capture_before(question.sound, file).await? else { return Ok(None) };
         Ok(match bond(question.sound, &before, facts).await? {
@@ -259,6 +266,15 @@ impl Judge for Strangers {
 
     async fn misfit(&self, from: &Vault, to: &Vault, key: &ObjectKey) -> Result<Option<Stranger>, VaultError> {
         self.unfit(from, to, key).await.map_err(told)
+    }
+
+    async fn sound(&self, vault: &Vault, key: &ObjectKey) -> Result<bool, VaultError> {
+        let Some(file) = stored(vault, key).await.map_err(told)? else { return Ok(true) };
+        match examine(vault, Fetched::streamed(file), 1, Strength::Format).await {
+            Ok(_) => Ok(true),
+            Err(error) if tells_nothing(&error) => Ok(false),
+            Err(error) => Err(told(error)),
+        }
     }
 }
 

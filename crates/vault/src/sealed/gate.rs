@@ -247,16 +247,7 @@ async fn first(store: &dyn Store, counters: &Counters) -> Result<Option<ObjectKe
 /// What to say of a vault whose objects are sealed, and whose marker is gone: what the marker held. `None` where the first
 /// object isn't sealed, or is of a vault below this place, which has its own marker.
 async fn deleted(store: &dyn Store, counters: &Counters, first: &ObjectKey) -> Result<Option<String>, Error> {
-    counters.request(Operation::Get);
-    let mut body = store.get(first, Some(0..*SIZES.end() as u64)).await?;
-    let mut bytes = BytesMut::new();
-    while let Some(piece) = body.stream.try_next().await? {
-        bytes.extend_from_slice(&piece);
-        if bytes.len() >= *SIZES.end() {
-            break;
-        }
-    }
-    let Some((vault, header)) = sealed_by(&bytes) else { return Ok(None) };
+    let Some((vault, header)) = named_by(store, counters, first).await? else { return Ok(None) };
     for (at, _) in first.as_str().match_indices('/') {
         let folder = first.as_str().get(..at).unwrap_or_default();
         let key = ObjectKey::new(format!("{folder}/{}", marker::NAME))?;
@@ -270,6 +261,28 @@ async fn deleted(store: &dyn Store, counters: &Counters, first: &ObjectKey) -> R
         "the vault's objects are encrypted, and this object, which says how, is gone. It held the vault {vault} and headers of \
          {header} bytes"
     )))
+}
+
+/// The vault that the first object names; `None` where there is none, or it isn't sealed.
+pub(super) async fn named_by_first(store: &dyn Store, counters: &Counters) -> Result<Option<Id>, Error> {
+    match first(store, counters).await? {
+        Some(first) => Ok(named_by(store, counters, &first).await?.map(|(vault, _)| vault)),
+        None => Ok(None),
+    }
+}
+
+/// The vault that an object names, and the length of its header.
+async fn named_by(store: &dyn Store, counters: &Counters, key: &ObjectKey) -> Result<Option<(Id, usize)>, Error> {
+    counters.request(Operation::Get);
+    let mut body = store.get(key, Some(0..*SIZES.end() as u64)).await?;
+    let mut bytes = BytesMut::new();
+    while let Some(piece) = body.stream.try_next().await? {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() >= *SIZES.end() {
+            break;
+        }
+    }
+    Ok(sealed_by(&bytes))
 }
 
 /// The vault that an object's header names, and the header's length.

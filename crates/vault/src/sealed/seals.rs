@@ -126,24 +126,77 @@ impl Seals {
             let (vault, created) = (self.vault, self.sealing.keys.now());
             let writer = blocking(move || noted(folder.as_deref(), vault, created)).await??;
             if !writer.published {
-                let key = marker::record_name(writer.writer)?;
-                let (mut object, payload) = self.header(recipients, writer.writer, &writer.secret, &key).await?;
-                let mut chunks = BytesMut::new();
-                payload.seal(0, true, &[&writer.to_bytes()], &mut chunks);
-                object.extend_from_slice(&chunks);
-                counters.request(Operation::Put);
-                let condition = if store.abilities().create { Condition::Create } else { Condition::Always };
-                match store.put(&key, object.into(), &PutOptions { condition, ..PutOptions::default() }).await {
-                    // An identifier of our own: an earlier attempt.
-                    Ok(_) | Err(Error::AlreadyExists { .. }) => {}
-                    Err(error) => return Err(error),
-                }
+                self.write_record(store, counters, recipients, &writer).await?;
                 let (folder, noted) = (self.sealing.keys.folder().map(std::path::Path::to_owned), writer.clone());
                 blocking(move || publish(folder.as_deref(), noted)).await??;
             }
             Ok((writer.writer, writer.secret))
         };
         self.writer.get_or_try_init(|| begin).await
+    }
+
+    /// Writes the record of this writer.
+    async fn write_record(
+        &self,
+        store: &dyn Store,
+        counters: &Counters,
+        recipients: &Recipients,
+        writer: &Writer,
+    ) -> Result<(), Error> {
+        let key = marker::record_name(writer.writer)?;
+        let (mut object, payload) = self.header(recipients, writer.writer, &writer.secret, &key).await?;
+        let mut chunks = BytesMut::new();
+        payload.seal(0, true, &[&writer.to_bytes()], &mut chunks);
+        object.extend_from_slice(&chunks);
+        // An identifier of our own: an earlier attempt.
+        create(store, counters, &key, object).await
+    }
+
+    /// The vault's identity.
+    pub(super) fn vault(&self) -> Id {
+        self.vault
+    }
+
+    /// Puts the marker and the record of this writer back, if this process wrote to the vault and they are gone. A vault without any
+    /// object gets another marker when it is written to; and a marker that is there stays, whatever it says.
+    pub(super) async fn put_back(&self, store: &dyn Store, counters: &Counters) -> Result<(), Error> {
+        let (Ok(recipients), Some((writer, secret))) = (&self.recipients, self.writer.get()) else { return Ok(()) };
+        let (key, object) = (ObjectKey::new(marker::NAME)?, format!("{}/{}", store.url(), marker::NAME));
+        let there = match gate::read(store, counters, &key, &object).await {
+            Ok(bytes) => Some(Marker::parse(&bytes, &object)?.vault),
+            Err(Error::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        if there.is_none() {
+            if gate::named_by_first(store, counters).await? != Some(self.vault) {
+                return Ok(());
+            }
+            let (header, created) = (self.lengths.header, self.sealing.keys.now());
+            let marker = Marker { vault: self.vault, header, recipients: self.owners.clone(), created };
+            create(store, counters, &key, marker.to_bytes()).await?;
+            tracing::warn!(object, "this object was gone, and is put back: it says how the vault is encrypted");
+        }
+        if there.is_some_and(|there| there != self.vault) {
+            return Ok(());
+        }
+        let record = marker::record_name(*writer)?;
+        counters.request(Operation::Head);
+        match store.head(&record).await {
+            Ok(_) => Ok(()),
+            Err(Error::NotFound { .. }) => {
+                let created = self.sealing.keys.now();
+                let (vault, secret) = (self.vault, secret.clone());
+                let writer = Writer { vault, writer: *writer, secret, created, published: false };
+                self.write_record(store, counters, recipients, &writer).await?;
+                let object = format!("{}/{record}", store.url());
+                tracing::warn!(
+                    object,
+                    "this object was gone, and is put back: with it the owner reads what this host wrote"
+                );
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// What opens the chunks of an object whose header is `bytes`, and the nonce behind it.
@@ -304,6 +357,16 @@ impl Seals {
             return Err(broken("it is another's"));
         }
         Ok(found.secret)
+    }
+}
+
+/// Makes an object, unless it is there.
+async fn create(store: &dyn Store, counters: &Counters, key: &ObjectKey, bytes: Vec<u8>) -> Result<(), Error> {
+    counters.request(Operation::Put);
+    let condition = if store.abilities().create { Condition::Create } else { Condition::Always };
+    match store.put(key, bytes.into(), &PutOptions { condition, ..PutOptions::default() }).await {
+        Ok(_) | Err(Error::AlreadyExists { .. }) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

@@ -44,6 +44,8 @@ pub struct SealedStore {
     counters: Arc<Counters>,
     opened: RwLock<Option<Arc<Opened>>>,
     opening: tokio::sync::Mutex<()>,
+    /// The keys of the vault that was opened last.
+    last: Mutex<Option<Arc<Seals>>>,
     headers: Mutex<VecDeque<(ObjectKey, Tag, [u8; 32])>>,
 }
 
@@ -62,7 +64,7 @@ impl SealedStore {
     /// The same; requests beside those that were asked for are counted.
     pub(crate) fn counted(inner: Arc<dyn Store>, access: Access, counters: Arc<Counters>) -> Self {
         let (opened, opening, headers) = (RwLock::default(), tokio::sync::Mutex::default(), Mutex::default());
-        Self { inner, access, counters, opened, opening, headers }
+        Self { inner, access, counters, opened, opening, last: Mutex::default(), headers }
     }
 
     async fn opened(&self, writing: bool) -> Result<Arc<Opened>, Error> {
@@ -75,6 +77,9 @@ impl SealedStore {
             return Ok(opened);
         }
         let opened = Arc::new(gate::open(&*self.inner, &self.access, &self.counters, writing).await?);
+        if let Opened::Sealed(seals) = &*opened {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(seals.clone());
+        }
         if !matches!(*opened, Opened::Empty) {
             *self.opened.write().unwrap_or_else(PoisonError::into_inner) = Some(opened.clone());
         }
@@ -91,6 +96,10 @@ impl SealedStore {
             }
             Opened::Empty => Err(fault(Fault::Recipients, self.url(), "no recipients are named to encrypt for")),
         }
+    }
+
+    fn last(&self) -> Option<Arc<Seals>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn object(&self, key: &ObjectKey) -> String {
@@ -472,6 +481,17 @@ impl Store for SealedStore {
         *self.opened.write().unwrap_or_else(PoisonError::into_inner) = None;
         self.headers.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
+    }
+
+    fn identity(&self) -> Option<String> {
+        Some(self.last()?.vault().to_string())
+    }
+
+    async fn mend(&self) -> Result<(), Error> {
+        match self.last() {
+            Some(seals) => seals.put_back(&*self.inner, &self.counters).await,
+            None => Ok(()),
+        }
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -13,20 +13,26 @@ use tokio::time::timeout;
 
 use super::compare;
 use super::decide::{Clash, clash, is_trouble};
-use super::differ::strange;
-use super::judge::{Question, Stranger};
+use super::differ::{nothing_in_common, strange};
+use super::judge::{Newer, Question, Stranger};
 use super::members::Shared;
 use super::prints::{Held, held, telling};
 use super::question::another;
 use super::settle::overwrite;
 use super::transfer::{self, Copied, digest_of};
-use crate::{Error, Fault, ObjectKey, Vault};
+use crate::{Digest, Error, Fault, ObjectKey, Vault};
 
 /// The wait after a first failure, and the longest.
 const WAITS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
 
+/// The same for a vault that differs: somebody has to look at it first, and each comparison lists it.
+const LONG_WAITS: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(1800));
+
 /// How long writes may wait for a vault that comes back in step.
 const ALONE: Duration = Duration::from_secs(5);
+
+/// The most names at each end that are judged of those that were deleted elsewhere.
+const MOST_GONE: usize = 16;
 
 /// The most names that are copied while writes wait.
 const MOST_ALONE: usize = 16;
@@ -45,7 +51,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, i: usize) {
 /// Boxed, because falling behind begins this, and this may let another vault fall behind.
 fn run(shared: Arc<Shared>, i: usize) -> BoxFuture<'static, ()> {
     async move {
-        let mut waits = WAITS;
+        let (mut waits, mut long_waits) = (WAITS, LONG_WAITS);
         loop {
             match attempt(&shared, i).await {
                 Ok(true) => {
@@ -59,7 +65,7 @@ fn run(shared: Arc<Shared>, i: usize) -> BoxFuture<'static, ()> {
                     if note(&shared, i, error) && differs {
                         shared.save().await;
                     }
-                    tokio::time::sleep(waits.failed()).await;
+                    tokio::time::sleep(if differs { long_waits.failed() } else { waits.failed() }).await;
                 }
             }
         }
@@ -95,20 +101,29 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
         return Ok(true);
     }
     let (from, to) = (shared.vault(leader), shared.vault(i));
+    to.mend().await?;
     to.enter().await?;
     super::probe(shared, i).await?;
+    // What is deleted from now on may still be in the leading vault's listing: it is looked at in the next attempt.
+    let mut noted = Vec::new();
     if let Some(behind) = shared.state().standings.get_mut(i).and_then(|standing| standing.behind.as_mut()) {
         behind.recent.clear();
         behind.complete = true;
+        noted.extend(behind.deleted.iter().cloned());
     }
     let missing = compare::missing(from, to).await?;
     note_lack(shared, i, missing.objects, missing.bytes);
     let cut_off = cut_off(shared, i);
     // Nothing is changed in a vault that holds what isn't of this history.
     inspect(shared, leader, i, &missing, &cut_off).await?;
-    let deleted = apply_deletions(shared, i).await?;
+    shared.note_loss(i, missing.entries.iter().map(|entry| &entry.key));
+    let deleted = apply_deletions(shared, i, &noted).await?;
     // Another write may have the size of one that was cut off.
     for key in &cut_off {
+        // A streamed object may be large; its first and last bytes tell.
+        if is_streamed(shared, i, key) && transfer::alike(from, to, key).await? {
+            continue;
+        }
         let brought = bring(shared, leader, i, key).await;
         let Err(error) = brought else { continue };
         if !is_sealed(&error, from, key) {
@@ -174,15 +189,37 @@ async fn inspect(
     cut_off: &[ObjectKey],
 ) -> Result<(), Error> {
     let (from, to) = (shared.vault(leader), shared.vault(i));
+    if missing.is_empty {
+        shared.note_identity(i, None);
+        shared.save().await;
+    }
     let fixed = |key: &ObjectKey| !cut_off.contains(key) && !shared.state().overwritten.contains(key);
     let noted: Vec<_> = {
         let state = shared.state();
         state.newest.all().map(|(key, print)| (key.clone(), print.clone())).collect()
     };
+    let mut is_ours = false;
     for (key, print) in noted.iter().filter(|(key, _)| fixed(key)) {
-        if held(to, key, print).await? == Held::Other {
-            return Err(another(to, key));
+        match held(to, key, print).await? {
+            Held::Other => return Err(another(to, key)),
+            Held::Same => is_ours = true,
+            Held::Gone | Held::Locked => {}
         }
+    }
+    // The leading vault is the one that lost something. What it lacks is no stranger's.
+    let lost =
+        |key: &ObjectKey| fixed(key) && missing.extra.contains(key) && shared.state().newest.is_last_of_line(key);
+    if let Some((key, _)) = noted.iter().find(|(key, _)| lost(key)) {
+        shared.set_back(leader);
+        let cause = format!("it was acknowledged, and is missing: {} has it, and isn't changed", to.url());
+        return Err(Error::Corrupt { object: from.object(key), cause });
+    }
+    if !is_ours && !missing.is_empty {
+        is_ours = held_before(shared, i).await?;
+    }
+    // What can be read counts more: a copy of our own has another identity.
+    if let Some(error) = shared.other_identity(i).filter(|_| !missing.is_empty && !is_ours) {
+        return Err(error);
     }
     if let Some(entry) = missing.differing.iter().find(|entry| telling(&entry.key).is_some() && fixed(&entry.key)) {
         return Err(another(to, &entry.key));
@@ -198,13 +235,28 @@ async fn inspect(
         behind.is_some_and(|behind| behind.deleted.contains(key))
     };
     let extra = missing.extra.iter().filter(|key| !deleted(key)).cloned();
+    let tells = |key: &ObjectKey| telling(key).is_some() && fixed(key);
+    let lacks_all = missing.telling().is_empty() && missing.entries.iter().any(|entry| tells(&entry.key));
+    if shared.judge.is_none() && !is_ours && lacks_all && extra.clone().any(|key| tells(&key)) {
+        return Err(nothing_in_common(to));
+    }
+    // What was deleted elsewhere has names that another database may have as well.
+    let gone: Vec<ObjectKey> = missing.extra.iter().filter(|key| deleted(key) && tells(key)).cloned().collect();
+    let is_proved = is_ours || !telling_names.is_empty();
+    if shared.judge.is_none() && !is_proved && !gone.is_empty() && gone.iter().all(|key| !has_nonce(key)) {
+        return Err(nothing_in_common(to));
+    }
     // The judge also knows names that are of this history although no other vault has them: a complete copy for example.
     let is_judged = |key: &ObjectKey| shared.judge.is_some() && telling(key).is_some() && fixed(key);
-    let (judged, others): (Vec<ObjectKey>, Vec<ObjectKey>) = extra.partition(is_judged);
+    let (mut judged, others): (Vec<ObjectKey>, Vec<ObjectKey>) = extra.partition(is_judged);
+    if !is_ours && shared.judge.is_some() {
+        judged.extend(gone.iter().take(MOST_GONE).chain(gone.iter().skip(MOST_GONE).rev().take(MOST_GONE)).cloned());
+    }
     if let Some(judge) = shared.judge.as_ref().filter(|_| !judged.is_empty()) {
-        let older_stay = shared.keeps(i);
+        // A part of the history that was deleted in the leading vault meanwhile.
+        let older_stay = shared.keeps(i) || is_ours;
         let question =
-            Question { suspect: to, names: &judged, sound: from, recorded: true, older_stay, complete: true };
+            Question { suspect: to, names: &judged, sound: from, recorded: true, older_stay, newer: Newer::Stranger };
         if let Some(stranger) = judge.stranger(question).await? {
             return Err(strange(shared, i, &stranger));
         }
@@ -216,6 +268,26 @@ async fn inspect(
         }),
         None => Ok(()),
     }
+}
+
+/// Whether a vault holds one of the objects that were the newest ones when it fell behind.
+async fn held_before(shared: &Shared, i: usize) -> Result<bool, Error> {
+    let newest = {
+        let state = shared.state();
+        let behind = state.standings.get(i).and_then(|standing| standing.behind.as_ref());
+        behind.map(|behind| behind.newest.clone()).unwrap_or_default()
+    };
+    for (key, print) in newest.all() {
+        if held(shared.vault(i), key, print).await? == Held::Same {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether no other database has an object of this name.
+fn has_nonce(key: &ObjectKey) -> bool {
+    key.as_str().starts_with("sets/") || key.as_str().contains("/bases/")
 }
 
 /// Whether an object of the leading vault may not be copied.
@@ -248,23 +320,19 @@ fn note_sealed(shared: &Shared, i: usize, (objects, bytes): (u64, u64), left: (u
     }
 }
 
-/// Deletes what was deleted in the other vaults meanwhile.
-async fn apply_deletions(shared: &Shared, i: usize) -> Result<bool, Error> {
-    let deleted: Vec<ObjectKey> = match &shared.state().standings.get(i).and_then(|standing| standing.behind.as_ref()) {
-        Some(behind) => behind.deleted.iter().cloned().collect(),
-        None => return Ok(false),
-    };
+/// Deletes what was deleted in the other vaults meanwhile: these names, sorted.
+async fn apply_deletions(shared: &Shared, i: usize, deleted: &[ObjectKey]) -> Result<bool, Error> {
     if deleted.is_empty() {
         return Ok(false);
     }
     if !shared.keeps(i) {
-        match shared.vault(i).delete(&deleted).await {
+        match shared.vault(i).delete(deleted).await {
             Err(Error::Denied { .. }) => shared.keeps_from_now_on(i),
             done => done?,
         }
     }
     if let Some(behind) = shared.state().standings.get_mut(i).and_then(|standing| standing.behind.as_mut()) {
-        behind.deleted.retain(|key| !deleted.contains(key));
+        behind.deleted.retain(|key| deleted.binary_search(key).is_err());
     }
     Ok(true)
 }
@@ -279,6 +347,13 @@ fn cut_off(shared: &Shared, i: usize) -> Vec<ObjectKey> {
     let state = shared.state();
     let behind = state.standings.get(i).and_then(|standing| standing.behind.as_ref());
     behind.map(|behind| behind.unfinished.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// Whether a name is of an unfinished write whose digest isn't known.
+fn is_streamed(shared: &Shared, i: usize, key: &ObjectKey) -> bool {
+    let state = shared.state();
+    let behind = state.standings.get(i).and_then(|standing| standing.behind.as_ref());
+    behind.is_some_and(|behind| behind.unfinished.get(key) == Some(&None))
 }
 
 /// Copies one object. What is ours in its place and unfinished, or is written over, is replaced.
@@ -298,7 +373,7 @@ async fn bring(shared: &Shared, leader: usize, i: usize, key: &ObjectKey) -> Res
         (behind.and_then(|behind| behind.unfinished.get(key)).copied(), state.overwritten.contains(key))
     };
     let unfinished = match unfinished {
-        Some(digest) => digest_of(to, key).await? == digest,
+        Some(digest) => is_unfinished(shared, leader, i, key, digest).await?,
         None => false,
     };
     match clash(unfinished, overwritten) {
@@ -311,6 +386,28 @@ async fn bring(shared: &Shared, leader: usize, i: usize, key: &ObjectKey) -> Res
                 Copied::Fresh(_) | Copied::There(_) | Copied::Gone => Ok(()),
             }
         }
+    }
+}
+
+/// Whether an object is our unfinished write: by its digest. That of a streamed one isn't known: then no stranger's object is ours,
+/// because nothing else has the name, and it was never acknowledged.
+async fn is_unfinished(
+    shared: &Shared,
+    leader: usize,
+    i: usize,
+    key: &ObjectKey,
+    digest: Option<Digest>,
+) -> Result<bool, Error> {
+    let (suspect, sound) = (shared.vault(i), shared.vault(leader));
+    match (digest, shared.judge.as_ref().filter(|_| telling(key).is_some())) {
+        (Some(digest), _) => Ok(digest_of(suspect, key).await? == digest),
+        (None, Some(judge)) => {
+            let names = std::slice::from_ref(key);
+            let question =
+                Question { suspect, names, sound, recorded: true, older_stay: false, newer: Newer::Continues };
+            Ok(judge.stranger(question).await?.is_none())
+        }
+        (None, None) => Ok(true),
     }
 }
 
@@ -335,7 +432,8 @@ async fn unknown(shared: &Shared, i: usize, extra: &[ObjectKey]) -> Result<Optio
             behind.and_then(|behind| behind.unfinished.get(key)).copied()
         };
         if let Some(digest) = digest
-            && digest_of(to, key).await? == digest
+            && let Some(leader) = shared.in_step().first().copied()
+            && is_unfinished(shared, leader, i, key, digest).await?
         {
             ours.push(key.clone());
             continue;
@@ -396,8 +494,16 @@ async fn rejoin(shared: &Arc<Shared>, leader: usize, i: usize) -> Result<bool, E
     if let Some(error) = shared.vault(i).check().err().filter(is_trouble) {
         return Err(error);
     }
-    if let Some(standing) = shared.state().standings.get_mut(i) {
-        standing.behind = None;
+    {
+        let mut state = shared.state();
+        if let Some(standing) = state.standings.get_mut(i) {
+            standing.behind = None;
+        }
+        // All agree.
+        if state.standings.iter().all(|standing| standing.behind.is_none()) {
+            state.unproved = false;
+        }
     }
+    shared.note_identity(i, shared.vault(i).identity());
     Ok(true)
 }

@@ -8,15 +8,18 @@ use std::time::Duration;
 use futures::future::join_all;
 use futures::stream::Peekable;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::decide::{Odd, Seen};
-use super::prints::telling;
+use super::decide::{Common, Odd, Seen};
+use super::prints::{line, telling};
 use super::transfer;
 use crate::{Entry, Error, ObjectKey, Prefix, Vault};
 
 /// How long one page of a vault's listing is waited for, when vaults are compared at a start.
 pub(super) const PAGE: Duration = Duration::from_secs(10);
+
+/// How long one vault is waited for in all, while the others' pages are there.
+const IN_ALL: Duration = Duration::from_secs(120);
 
 /// The most folders whose greatest names are kept.
 const MOST_FOLDERS: usize = 1000;
@@ -39,18 +42,27 @@ struct Side {
     listing: Listing,
     seen: Result<Seen, Error>,
     greatest: BTreeMap<String, ObjectKey>,
+    /// How long it was waited for.
+    waited: Duration,
 }
 
 /// Compares all vaults with one another. A vault that can't be listed, or that doesn't answer for a while, has an error.
 pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
     let count = vaults.len();
     let none = || Seen {
+        holds: false,
         lacks: vec![0; count],
         differs: vec![0; count],
         ahead: vec![false; count],
         odd: vec![Odd::default(); count],
+        common: vec![Common::default(); count],
     };
-    let side = |vault: &&Vault| Side { listing: listing(vault), seen: Ok(none()), greatest: BTreeMap::new() };
+    let side = |vault: &&Vault| Side {
+        listing: listing(vault),
+        seen: Ok(none()),
+        greatest: BTreeMap::new(),
+        waited: Duration::ZERO,
+    };
     let mut sides: Vec<Side> = vaults.iter().map(side).collect();
     loop {
         let next = next_of_each(&mut sides, vaults).await;
@@ -59,11 +71,17 @@ pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
             .iter()
             .map(|entry| entry.as_ref().filter(|entry| entry.key == least).map(|entry| entry.size))
             .collect();
+        let folder = telling(&least);
         for (i, side) in sides.iter_mut().enumerate() {
             let Ok(seen) = &mut side.seen else { continue };
             for (j, there) in here.iter().enumerate() {
                 let (lacks, differs) = (seen.lacks.get_mut(j), seen.differs.get_mut(j));
-                let odd = seen.odd.get_mut(j).filter(|_| telling(&least).is_some());
+                let odd = seen.odd.get_mut(j).filter(|_| folder.is_some());
+                if let (Some(line), Some(_), Some(_)) = (line(&least), here.get(i).copied().flatten(), there)
+                    && let Some(common) = seen.common.get_mut(j).filter(|_| i != j)
+                {
+                    common.note(line, &least);
+                }
                 match (here.get(i).copied().flatten(), there) {
                     (Some(own), there) if *there != Some(own) => odd.into_iter().for_each(|odd| odd.note(&least)),
                     _ => {}
@@ -75,7 +93,10 @@ pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
                 }
             }
             if here.get(i).is_some_and(Option::is_some) {
-                keep_greatest(&mut side.greatest, least.clone());
+                seen.holds = true;
+                if let Some(line) = line(&least) {
+                    keep(&mut side.greatest, line.to_owned(), least.clone());
+                }
                 side.listing.as_mut().next().await;
             }
         }
@@ -93,6 +114,10 @@ pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
 /// Notes a name that is greater than all before it.
 fn keep_greatest(greatest: &mut BTreeMap<String, ObjectKey>, key: ObjectKey) {
     let folder = key.as_str().rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    keep(greatest, folder, key);
+}
+
+fn keep(greatest: &mut BTreeMap<String, ObjectKey>, folder: String, key: ObjectKey) {
     if greatest.len() < MOST_FOLDERS || greatest.contains_key(&folder) {
         greatest.insert(folder, key);
     }
@@ -107,18 +132,24 @@ async fn next_of(side: &mut Side, url: &str) -> Option<Entry> {
     if side.seen.is_err() {
         return None;
     }
-    match timeout(PAGE, side.listing.as_mut().peek()).await {
-        Ok(None) => return None,
-        Ok(Some(Ok(entry))) => return Some(entry.clone()),
-        Ok(Some(Err(error))) => side.seen = Err(error.clone()),
-        Err(_) => side.seen = Err(Error::Timeout { object: url.to_owned(), after: PAGE }),
+    let (began, limit) = (Instant::now(), PAGE.min(IN_ALL.saturating_sub(side.waited)));
+    let next = match timeout(limit, side.listing.as_mut().peek()).await {
+        Ok(next) => next.cloned(),
+        Err(_) => Some(Err(Error::Timeout { object: url.to_owned(), after: limit })),
+    };
+    side.waited += began.elapsed();
+    match next? {
+        Ok(entry) => Some(entry),
+        Err(error) => {
+            side.seen = Err(error);
+            None
+        }
     }
-    None
 }
 
-/// Whether one has a name in some folder that is greater than all of the other's there.
+/// Whether one has a name in some line that both have, and that is greater than all of the other's there.
 fn is_ahead(one: &BTreeMap<String, ObjectKey>, other: &BTreeMap<String, ObjectKey>) -> bool {
-    one.iter().any(|(folder, key)| other.get(folder).is_none_or(|there| there < key))
+    one.iter().any(|(folder, key)| other.get(folder).is_some_and(|there| there < key))
 }
 
 /// What one vault lacks of another.
@@ -136,6 +167,8 @@ pub(crate) struct Missing {
     pub(crate) objects: u64,
     /// Bytes of these.
     pub(crate) bytes: u64,
+    /// Whether the member holds nothing.
+    pub(crate) is_empty: bool,
 }
 
 impl Missing {
@@ -152,9 +185,10 @@ const MOST: usize = 50_000;
 /// order of the copies stays that of the writes.
 pub(crate) async fn missing(leader: &Vault, member: &Vault) -> Result<Missing, Error> {
     let (mut theirs, mut own) = (listing(leader), listing(member));
-    let mut missing = Missing::default();
+    let mut missing = Missing { is_empty: true, ..Missing::default() };
     loop {
         let (there, here) = (peek(&mut theirs).await?, peek(&mut own).await?);
+        missing.is_empty &= here.is_none();
         match (there, here) {
             (None, None) => break,
             (Some(entry), here) if here.as_ref().is_none_or(|here| entry.key < here.key) => {
@@ -214,6 +248,31 @@ async fn peek(listing: &mut Listing) -> Result<Option<Entry>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What retention deleted in one vault, and a pin that was removed there, make no older vault newer.
+    #[test]
+    fn who_is_ahead() {
+        let greatest = |names: &[&str]| {
+            let mut greatest = BTreeMap::new();
+            for name in names {
+                let key = ObjectKey::new(*name).expect("a key");
+                if let Some(line) = line(&key).map(str::to_owned) {
+                    keep(&mut greatest, line, key);
+                }
+            }
+            greatest
+        };
+        for (one, other, expected) in [
+            (&["sets/1/x", "sets/2/x"][..], &["sets/2/x", "sets/3/x"][..], [false, true]),
+            (&["0000/1", "seawall/pins/a", "pins/a"], &["0000/2"], [false, true]),
+            (&["0000/1", "0009/1"], &["0000/2"], [false, true]),
+            (&["0000/1", "0001/9"], &["0000/2", "0001/8"], [true, true]),
+            (&["0000/1"], &[], [false, false]),
+        ] {
+            let (one, other) = (greatest(one), greatest(other));
+            assert_eq!([is_ahead(&one, &other), is_ahead(&other, &one)], expected, "{one:?} {other:?}");
+        }
+    }
 
     #[test]
     fn names_that_tell_whether_histories_parted() {

@@ -1,9 +1,10 @@
 //! The decisions of several vaults, without any I/O: how long a vault is waited for, whose fault an error is, and which
 //! vault leads after a start.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::prints::Held;
 use crate::{Error, ObjectKey};
 
 /// How long a write may take in one vault after another vault has the object, beside the time for its bytes.
@@ -47,6 +48,8 @@ pub(crate) struct Fact {
     pub(crate) keeps: bool,
     /// Whether it differs: it holds what isn't of this database's history.
     pub(crate) differs: bool,
+    /// Whether it lacks what the record acknowledges.
+    pub(crate) lost: bool,
     /// What was seen of it; `None` when it could not be reached.
     pub(crate) seen: Option<Seen>,
 }
@@ -54,15 +57,52 @@ pub(crate) struct Fact {
 /// How the names in a vault compare with those in each of the others, itself included.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Seen {
+    /// Whether it holds any object.
+    pub(crate) holds: bool,
     /// How many objects the other has, and this one hasn't.
     pub(crate) lacks: Vec<u64>,
     /// How many objects both have, with different sizes.
     pub(crate) differs: Vec<u64>,
-    /// Whether this one has a name in some folder that is greater than all of the other's there. Names within a folder
-    /// grow with time in every format of ours.
+    /// Whether this one has a name in some line that both have, and that is greater than all of the other's there. Names of a line
+    /// grow with time in every format of ours, and its newest one stays.
     pub(crate) ahead: Vec<bool>,
     /// Objects that the other lacks, or has with another size.
     pub(crate) odd: Vec<Odd>,
+    /// Names that the other has as well.
+    pub(crate) common: Vec<Common>,
+}
+
+/// The most folders of which common names are kept.
+const MOST_FOLDERS: usize = 16;
+
+/// The names of a folder that are kept. The greatest one tells; where it is damaged, the one before it does.
+pub(crate) const MOST_OF_FOLDER: usize = 3;
+
+/// Names that two vaults have both: the greatest ones of each folder. Histories that parted went on under the same names, and names
+/// grow with time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Common {
+    folders: BTreeMap<String, VecDeque<ObjectKey>>,
+}
+
+impl Common {
+    /// Notes a name of a folder. They come in order.
+    pub(crate) fn note(&mut self, folder: &str, key: &ObjectKey) {
+        let names = match self.folders.get_mut(folder) {
+            Some(names) => names,
+            None => self.folders.entry(folder.to_owned()).or_default(),
+        };
+        names.push_front(key.clone());
+        names.truncate(MOST_OF_FOLDER);
+        while self.folders.len() > MOST_FOLDERS {
+            self.folders.pop_first();
+        }
+    }
+
+    /// The names of each folder, the greatest one first.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &VecDeque<ObjectKey>> {
+        self.folders.values()
+    }
 }
 
 /// The most names at each end of a listing that are judged at a start. Each object is judged again before it is copied.
@@ -101,8 +141,26 @@ pub(crate) enum Proof {
     Holds,
     /// Another object under the name of one.
     Other,
-    /// None of them, or it can't be told.
+    /// It lacks one: it was emptied, or set back.
+    Lost {
+        /// Whether it holds another one.
+        some: bool,
+    },
+    /// It can't be told.
     Unknown,
+}
+
+/// What a vault holds of the newest acknowledged objects. `keeps`: a retention of its own deletes some of them. `sealed`: it never got
+/// all of them, because no key opened them when it caught up.
+pub(crate) fn proof(held: &[Held], keeps: bool, sealed: bool) -> Proof {
+    let any = |what: Held| held.contains(&what);
+    let some = any(Held::Same);
+    match () {
+        () if any(Held::Other) => Proof::Other,
+        () if any(Held::Gone) && !sealed && !(keeps && some) => Proof::Lost { some },
+        () if some => Proof::Holds,
+        () => Proof::Unknown,
+    }
 }
 
 /// Which vaults differ. `proofs` has `None` for a vault that can't lead; `accused[i][j]` says that a vault has objects that aren't of
@@ -110,23 +168,30 @@ pub(crate) enum Proof {
 ///
 /// A vault with another object under a recorded name differs, unless all have another one: then the record may be the one that is
 /// wrong. Only vaults that hold the recorded objects accuse, if there are any. Of vaults that accuse one another the one differs that
-/// more of them accuse; of equal ones the later in the configuration.
-pub(crate) fn differing(proofs: &[Option<Proof>], accused: &[Vec<bool>]) -> Vec<bool> {
+/// more of them accuse; of equal ones that hold the recorded objects the later in the configuration. `None`: others accuse one another, and
+/// nothing tells which of them is right.
+pub(crate) fn differing(proofs: &[Option<Proof>], accused: &[Vec<bool>]) -> Option<Vec<bool>> {
     let is = |i: usize, proof: Proof| proofs.get(i).copied().flatten() == Some(proof);
     let some = |proof: Proof| (0..proofs.len()).any(|i| is(i, proof));
-    let mut differs: Vec<bool> =
-        (0..proofs.len()).map(|i| is(i, Proof::Other) && (some(Proof::Holds) || some(Proof::Unknown))).collect();
-    let accuses =
-        |j: usize| if some(Proof::Holds) { is(j, Proof::Holds) } else { is(j, Proof::Unknown) || is(j, Proof::Other) };
+    let mut differs: Vec<bool> = (0..proofs.len())
+        .map(|i| is(i, Proof::Other) && !proofs.iter().flatten().all(|proof| *proof == Proof::Other))
+        .collect();
+    let proved = some(Proof::Holds);
+    let accuses = |j: usize| if proved { is(j, Proof::Holds) } else { proofs.get(j).copied().flatten().is_some() };
     loop {
-        let votes = |i: usize| {
-            let by = |j: usize| accused.get(i).and_then(|by| by.get(j)).copied().unwrap_or(false);
-            (0..proofs.len()).filter(|j| *j != i && !differs[*j] && accuses(*j) && by(*j)).count()
-        };
-        let counted = (0..proofs.len()).filter(|i| !differs[*i]).map(|i| (votes(i), i));
-        match counted.max() {
-            Some((votes, i)) if votes > 0 => differs[i] = true,
-            _ => return differs,
+        let by = |i: usize, j: usize| accused.get(i).and_then(|by| by.get(j)).copied().unwrap_or(false);
+        let votes =
+            |i: usize| (0..proofs.len()).filter(|j| *j != i && !differs[*j] && accuses(*j) && by(i, *j)).count();
+        let counted: Vec<(usize, usize)> = (0..proofs.len()).filter(|i| !differs[*i]).map(|i| (votes(i), i)).collect();
+        match counted.iter().copied().max() {
+            Some((votes, i)) if votes > 0 => {
+                let is_equal = |(others, j): &(usize, usize)| *j != i && *others == votes && by(i, *j) && by(*j, i);
+                if !proved && counted.iter().any(is_equal) {
+                    return None;
+                }
+                differs[i] = true;
+            }
+            _ => return Some(differs),
         }
     }
 }
@@ -149,8 +214,9 @@ pub(crate) enum Lead {
 }
 
 /// Decides which vault leads. A vault that was behind when an earlier process ended never leads, and neither does one
-/// that the record doesn't know, unless there is no record at all. Among the others the one leads that is ahead of all;
-/// otherwise the first that has all names of the others. What a vault keeps for itself doesn't count.
+/// that the record doesn't know, unless the record knows none of them. One that lacks what the record acknowledges leads only if all do,
+/// and none that may hold it is away. Among the others the one
+/// leads that is ahead of all; otherwise the first that has all names of the others. What a vault keeps for itself doesn't count.
 ///
 /// `damaged`: there is a record, and it can't be read. Then a vault that is away may be the only one that holds everything, so
 /// none leads without it.
@@ -160,7 +226,16 @@ pub(crate) fn lead(facts: &[Fact], damaged: bool) -> Lead {
     }
     let unrecorded = facts.iter().all(|fact| fact.recorded.is_none());
     let may_lead = |fact: &Fact| fact.seen.is_some() && !fact.differs && (unrecorded || fact.recorded == Some(true));
-    let eligible: Vec<usize> = (0..facts.len()).filter(|i| facts.get(*i).is_some_and(may_lead)).collect();
+    let mut eligible: Vec<usize> = (0..facts.len()).filter(|i| facts.get(*i).is_some_and(may_lead)).collect();
+    // One that is away, and may hold what the others lack.
+    let away =
+        facts.iter().any(|fact| fact.seen.is_none() && !fact.differs && (unrecorded || fact.recorded == Some(true)));
+    let lost = |i: &usize| facts.get(*i).is_some_and(|fact| fact.lost);
+    match () {
+        () if !eligible.iter().all(lost) => eligible.retain(|i| !lost(i)),
+        () if away => return Lead::Nobody,
+        () => {}
+    }
     let seen = |i: usize| facts.get(i).and_then(|fact| fact.seen.as_ref());
     let lacks = |i: usize, j: usize| seen(i).and_then(|seen| seen.lacks.get(j)).copied().unwrap_or(0);
     let differs = |i: usize, j: usize| seen(i).and_then(|seen| seen.differs.get(j)).copied().unwrap_or(0);
@@ -234,14 +309,15 @@ mod tests {
     /// A vault that was seen, beside one other.
     fn seen(recorded: Option<bool>, at: usize, lacks: u64, ahead: bool) -> Fact {
         let other = 1 - at;
-        let mut seen = Seen { lacks: vec![0; 2], differs: vec![0; 2], ahead: vec![false; 2], odd: Vec::new() };
+        let mut seen =
+            Seen { holds: true, lacks: vec![0; 2], differs: vec![0; 2], ahead: vec![false; 2], ..Seen::default() };
         seen.lacks[other] = lacks;
         seen.ahead[other] = ahead;
-        Fact { recorded, keeps: false, differs: false, seen: Some(seen) }
+        Fact { recorded, keeps: false, differs: false, lost: false, seen: Some(seen) }
     }
 
     fn away(recorded: Option<bool>) -> Fact {
-        Fact { recorded, keeps: false, differs: false, seen: None }
+        Fact { recorded, keeps: false, differs: false, lost: false, seen: None }
     }
 
     fn by(leader: usize, in_step: [bool; 2], sure: bool) -> Lead {
@@ -276,6 +352,45 @@ mod tests {
         ] {
             assert_eq!(lead(&facts, false), expected, "{what}");
         }
+        let lost = |fact: Fact| Fact { lost: true, ..fact };
+        let empty = |mut fact: Fact| {
+            fact.seen.as_mut().expect("seen").holds = false;
+            fact
+        };
+        for (what, facts, expected) in [
+            (
+                "the first was set back, and has what retention deleted in the second",
+                [lost(seen(yes, 0, 3, false)), seen(yes, 1, 1, false)],
+                by(1, [false, true], true),
+            ),
+            (
+                "the first was set back, and is ahead somewhere",
+                [lost(seen(yes, 0, 3, true)), seen(yes, 1, 1, true)],
+                by(1, [false, true], true),
+            ),
+            (
+                "the first was emptied, and the second is away",
+                [lost(empty(seen(yes, 0, 0, false))), away(yes)],
+                Lead::Nobody,
+            ),
+            (
+                "the first was emptied, and the second was behind",
+                [lost(empty(seen(yes, 0, 0, false))), away(no)],
+                by(0, [true, false], true),
+            ),
+            (
+                "both were emptied",
+                [lost(seen(yes, 0, 0, false)), lost(seen(yes, 1, 0, false))],
+                by(0, [true, true], true),
+            ),
+            (
+                "no record, one empty",
+                [empty(seen(None, 0, 9, false)), seen(None, 1, 0, false)],
+                by(1, [false, true], true),
+            ),
+        ] {
+            assert_eq!(lead(&facts, false), expected, "{what}");
+        }
         let mut keeper = seen(yes, 0, 0, false);
         keeper.keeps = true;
         assert_eq!(lead(&[keeper, seen(yes, 1, 9, false)], false), by(1, [true, true], true), "the first keeps more");
@@ -290,7 +405,7 @@ mod tests {
 
     #[test]
     fn which_vaults_differ() {
-        use Proof::{Holds, Other, Unknown};
+        use Proof::{Holds, Lost, Other, Unknown};
         let some = |proofs: &[Proof]| proofs.iter().copied().map(Some).collect::<Vec<_>>();
         for (what, proofs, accused, expected) in [
             ("all agree", some(&[Holds, Holds, Holds]), vec![], [false, false, false]),
@@ -319,19 +434,49 @@ mod tests {
             ),
             ("the second is behind", vec![Some(Holds), None, Some(Holds)], vec![(0, 1)], [false, false, false]),
             (
-                "two against each other",
-                vec![Some(Unknown), Some(Unknown), None],
+                "two that hold it against each other",
+                some(&[Holds, Holds, Unknown]),
                 vec![(0, 1), (1, 0)],
                 [false, true, false],
             ),
+            (
+                "a set back one is accused",
+                some(&[Lost { some: false }, Holds, Holds]),
+                vec![(0, 1), (1, 0)],
+                [true, false, false],
+            ),
+            ("one was set back, two swapped", some(&[Lost { some: true }, Other, Other]), vec![], [false, true, true]),
         ] {
             let mut table = vec![vec![false; 3]; 3];
             accused.into_iter().for_each(|(i, by): (usize, usize)| table[i][by] = true);
-            assert_eq!(differing(&proofs, &table), expected, "{what}");
+            assert_eq!(differing(&proofs, &table), Some(expected.to_vec()), "{what}");
+        }
+        for proofs in [vec![Some(Unknown); 2], vec![Some(Lost { some: false }), Some(Unknown)]] {
+            assert_eq!(differing(&proofs, &[vec![false, true], vec![true, false]]), None, "two against each other");
         }
         let mut facts = [seen(Some(true), 0, 3, true), seen(Some(true), 1, 0, true)];
         facts[1].differs = true;
         assert_eq!(lead(&facts, false), by(0, [true, false], true), "one that differs never leads");
+    }
+
+    #[test]
+    fn what_a_vault_proves() {
+        use Held::{Gone, Locked, Other, Same};
+        for (held, keeps, sealed, expected) in [
+            (&[Same, Same][..], false, false, Proof::Holds),
+            (&[Same, Locked], false, false, Proof::Holds),
+            (&[Same, Gone], false, false, Proof::Lost { some: true }),
+            (&[Gone, Gone], false, false, Proof::Lost { some: false }),
+            (&[Same, Gone], true, false, Proof::Holds),
+            (&[Gone, Gone], true, false, Proof::Lost { some: false }),
+            (&[Same, Gone], false, true, Proof::Holds),
+            (&[Gone], false, true, Proof::Unknown),
+            (&[Same, Gone, Other], false, false, Proof::Other),
+            (&[Locked], false, false, Proof::Unknown),
+            (&[], false, false, Proof::Unknown),
+        ] {
+            assert_eq!(proof(held, keeps, sealed), expected, "{held:?} {keeps} {sealed}");
+        }
     }
 
     #[test]

@@ -1,61 +1,91 @@
 //! Finds at a start which vaults differ: they hold what isn't of this database's history.
 
-use std::path::Path;
 use std::time::Duration;
 
+use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::compare::PAGE;
-use super::decide::{Fact, Proof, differing};
-use super::judge::{Question, Stranger};
-use super::members::Shared;
+use super::decide::{Fact, Proof, Seen, differing, proof};
+use super::judge::{Newer, Question, Stranger};
+use super::kin::{Kin, holds_more, kin_of};
+use super::members::{Shared, is_other_vault};
 use super::prints::{Held, Newest, held};
 use super::question::another;
-use super::record::{self, Record};
+use super::record::{Noted, Record};
 use crate::{Error, ObjectKey, Vault};
 
 /// How long one vault may take to show whether its objects belong to the history of another.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// For each vault the error if it differs. Vaults that can't lead anyhow aren't looked at here: they are when they catch up.
-pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Record>) -> Vec<Option<Error>> {
+/// What is known of the vaults.
+pub(super) struct Judged {
+    /// For each vault the error if it differs.
+    pub(super) errors: Vec<Option<Error>>,
+    /// Which of them lack what the record acknowledges.
+    pub(super) lost: Vec<bool>,
+}
+
+/// Which vaults differ, and which lack something. Vaults that can't lead anyhow aren't looked at here: they are when they catch up. `None`:
+/// vaults are against one another, and nothing tells which of them is right.
+pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Record>) -> Option<Judged> {
     let newest = before.map(|before| Newest::from_noted(&before.newest)).unwrap_or_default();
     let unrecorded = facts.iter().all(|fact| fact.recorded.is_none());
     let mut errors: Vec<Option<Error>> = facts.iter().map(|_| None).collect();
-    let mut proofs = Vec::new();
-    for (i, fact) in facts.iter().enumerate() {
-        let leads = fact.seen.is_some() && (unrecorded || fact.recorded == Some(true));
-        proofs.push(match leads {
-            true => {
-                let (proof, error) = proof_of(shared.vault(i), &newest, before).await;
-                errors[i] = error;
-                Some(proof)
+    // Each vault has its own deadline.
+    let look = |(i, fact): (usize, &Fact)| {
+        let (vault, newest, keeps) = (shared.vault(i), &newest, fact.keeps);
+        let leads = fact.seen.is_some() && !fact.differs && (unrecorded || fact.recorded == Some(true));
+        async move {
+            if !leads {
+                return None;
             }
-            false => None,
-        });
+            let nothing = (Proof::Unknown, None);
+            Some(timeout(PATIENCE, proof_of(vault, newest, before, keeps)).await.unwrap_or(nothing))
+        }
+    };
+    let mut proofs = Vec::new();
+    for (i, proof) in join_all(facts.iter().enumerate().map(look)).await.into_iter().enumerate() {
+        proofs.push(proof.map(|(proof, error)| {
+            errors[i] = error;
+            proof
+        }));
     }
     let accused = accused(shared, facts, &proofs, &mut errors).await;
-    let differs = differing(&proofs, &accused);
+    let differs = differing(&proofs, &accused)?;
     // All that are there hold another object. One that is away may be the only one that holds the acknowledged one.
     let all_other = proofs.iter().flatten().all(|proof| *proof == Proof::Other) && proofs.iter().any(Option::is_some);
     let away = facts.iter().any(|fact| fact.seen.is_none() && fact.recorded == Some(true));
     let differs = |i: usize| differs.get(i).copied().unwrap_or(false) || (all_other && away && proofs[i].is_some());
-    errors.into_iter().enumerate().map(|(i, error)| error.filter(|_| differs(i))).collect()
+    let other = |i: usize| {
+        let noted = before.and_then(|before| before.of(shared.vault(i).url()));
+        let holds = facts.get(i).and_then(|fact| fact.seen.as_ref()).is_some_and(|seen| seen.holds);
+        // What can be read counts more: a copy of our own has another identity.
+        let is_ours = matches!(proofs.get(i).copied().flatten(), Some(Proof::Holds | Proof::Lost { some: true }));
+        is_other_vault(shared.vault(i), noted?.identity.as_deref()).filter(|_| holds && !is_ours)
+    };
+    let errors =
+        errors.into_iter().enumerate().map(|(i, error)| error.filter(|_| differs(i)).or_else(|| other(i))).collect();
+    let lost = proofs.iter().map(|proof| matches!(proof, Some(Proof::Lost { .. }))).collect();
+    Some(Judged { errors, lost })
 }
 
 /// What a vault holds of the newest acknowledged objects.
-async fn proof_of(vault: &Vault, newest: &Newest, before: Option<&Record>) -> (Proof, Option<Error>) {
-    let mut proof = Proof::Unknown;
+async fn proof_of(vault: &Vault, newest: &Newest, before: Option<&Record>, keeps: bool) -> (Proof, Option<Error>) {
+    let mut all = Vec::new();
+    let noted = before.and_then(|before| before.of(vault.url()));
     let cut_off = |key: &ObjectKey| before.is_some_and(|before| before.unfinished.contains_key(key.as_str()));
     for (key, print) in newest.all().filter(|(key, _)| !cut_off(key)) {
         // A vault that doesn't answer now shows that at the next request.
         match timeout(PAGE, held(vault, key, print)).await {
-            Ok(Ok(Held::Same)) => proof = Proof::Holds,
             Ok(Ok(Held::Other)) => return (Proof::Other, Some(another(vault, key))),
-            Ok(Ok(Held::Gone | Held::Locked) | Err(_)) | Err(_) => {}
+            // Another process may have deleted an older one.
+            Ok(Ok(Held::Gone)) if !newest.is_last_of_line(key) => {}
+            Ok(Ok(held)) => all.push(held),
+            Ok(Err(_)) | Err(_) => {}
         }
     }
-    (proof, None)
+    (proof(&all, keeps, noted.is_some_and(Noted::is_sealed)), None)
 }
 
 /// Which vault has objects that aren't of the history of which other one.
@@ -66,34 +96,78 @@ async fn accused(
     errors: &mut [Option<Error>],
 ) -> Vec<Vec<bool>> {
     let mut accused = vec![vec![false; facts.len()]; facts.len()];
-    let Some(judge) = &shared.judge else { return accused };
-    for (i, fact) in facts.iter().enumerate().filter(|(i, _)| proofs[*i].is_some()) {
-        for j in (0..facts.len()).filter(|j| *j != i && proofs[*j].is_some()) {
-            let names =
-                fact.seen.as_ref().and_then(|seen| seen.odd.get(j)).map(super::decide::Odd::names).unwrap_or_default();
-            if names.is_empty() {
-                continue;
-            }
+    let Some(judge) = &shared.judge else {
+        of_other_kin(shared, facts, proofs, (&mut accused, errors)).await;
+        return accused;
+    };
+    let asked = |i: usize| (0..facts.len()).filter(move |j| *j != i && proofs[*j].is_some()).map(move |j| (i, j));
+    let pairs = (0..facts.len()).filter(|i| proofs[*i].is_some()).flat_map(asked);
+    let judged = pairs.filter_map(|(i, j)| {
+        let fact = facts.get(i)?;
+        let names = fact.seen.as_ref()?.odd.get(j).map(super::decide::Odd::names).filter(|names| !names.is_empty())?;
+        Some(async move {
             let question = Question {
                 suspect: shared.vault(i),
                 names: &names,
                 sound: shared.vault(j),
                 recorded: proofs[j] == Some(Proof::Holds),
                 older_stay: fact.keeps,
-                complete: false,
+                newer: Newer::Continues,
             };
-            match timeout(PATIENCE, judge.stranger(question)).await {
-                Ok(Ok(Some(stranger))) => {
-                    accused[i][j] = true;
-                    errors[i].get_or_insert_with(|| strange(shared, i, &stranger));
-                }
-                Ok(Ok(None)) => {}
-                Ok(Err(error)) => tracing::warn!(vault = shared.vault(i).url(), "it can't be judged now: {error}"),
-                Err(_) => tracing::warn!(vault = shared.vault(i).url(), "it can't be judged now: no answer in time"),
+            (i, j, timeout(PATIENCE, judge.stranger(question)).await)
+        })
+    });
+    for (i, j, judged) in join_all(judged).await {
+        let vault = shared.vault(i).url();
+        match judged {
+            Ok(Ok(Some(stranger))) => {
+                accused[i][j] = true;
+                errors[i].get_or_insert_with(|| strange(shared, i, &stranger));
             }
+            Ok(Ok(None)) => {}
+            Ok(Err(error)) => tracing::warn!(vault, "it can't be judged now: {error}"),
+            Err(_) => tracing::warn!(vault, "it can't be judged now: no answer in time"),
         }
     }
     accused
+}
+
+/// Without a judge vaults accuse each other that hold different histories.
+async fn of_other_kin(
+    shared: &Shared,
+    facts: &[Fact],
+    proofs: &[Option<Proof>],
+    (accused, errors): (&mut [Vec<bool>], &mut [Option<Error>]),
+) {
+    let vaults: Vec<&Vault> = shared.members.iter().map(|member| &member.vault).collect();
+    let seen: Vec<Option<&Seen>> =
+        facts.iter().zip(proofs).map(|(fact, proof)| fact.seen.as_ref().filter(|_| proof.is_some())).collect();
+    let pairs: Vec<(usize, usize)> = (0..facts.len()).flat_map(|i| (0..facts.len()).map(move |j| (i, j))).collect();
+    // An older vault holds nothing that the others lack, but for what they deleted.
+    let more = |(i, j): &(usize, usize)| {
+        let more = |i: usize, j: usize| seen[i].is_some_and(|seen| holds_more(seen, j));
+        i != j && more(*i, *j) && more(*j, *i)
+    };
+    if !pairs.iter().any(more) {
+        return;
+    }
+    let kin = kin_of(&vaults, &seen, None).await;
+    for (i, j) in pairs.into_iter().filter(|(i, j)| kin[*i][*j] == Kin::Other) {
+        accused[i][j] = true;
+        errors[i].get_or_insert_with(|| other_history(shared.vault(i)));
+    }
+}
+
+/// The error of a vault that holds another history than others.
+pub(super) fn other_history(vault: &Vault) -> Error {
+    let cause = "it holds another history than other vaults of the database".to_owned();
+    Error::Differs { object: vault.url().to_owned(), cause }
+}
+
+/// The error of a vault that holds nothing of this database.
+pub(super) fn nothing_in_common(vault: &Vault) -> Error {
+    let cause = "it holds objects, and none that the database's other vaults hold".to_owned();
+    Error::Differs { object: vault.url().to_owned(), cause }
 }
 
 /// The error of a vault with a stranger in it.
@@ -112,16 +186,15 @@ pub enum Belongs {
     Unknown,
 }
 
-/// Whether a vault holds what the record at `path` acknowledges. `vault` names objects as the first vault does.
-pub async fn belongs(path: &Path, vault: &Vault) -> Belongs {
-    let path = path.to_owned();
-    let Ok(Ok(Some(record))) = tokio::task::spawn_blocking(move || record::load(&path)).await else {
-        return Belongs::Unknown;
-    };
+/// Whether a vault holds what the record acknowledges. `vault` names objects as the first vault does.
+pub(super) async fn belongs_to(record: &Record, vault: &Vault) -> Belongs {
     let newest = Newest::from_noted(&record.newest);
-    match proof_of(vault, &newest, Some(&record)).await {
-        (Proof::Holds, _) => Belongs::Yes,
+    let noted = record.of(vault.url()).and_then(|noted| noted.identity.as_deref());
+    match proof_of(vault, &newest, Some(record), false).await {
+        (Proof::Holds | Proof::Lost { some: true }, _) => Belongs::Yes,
         (_, Some(error)) => Belongs::No(error),
-        (Proof::Other | Proof::Unknown, None) => Belongs::Unknown,
+        (Proof::Other | Proof::Lost { .. } | Proof::Unknown, None) => {
+            is_other_vault(vault, noted).map_or(Belongs::Unknown, Belongs::No)
+        }
     }
 }

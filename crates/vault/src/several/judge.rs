@@ -23,8 +23,30 @@ pub struct Question<'a> {
     /// Whether the vault with the objects keeps what the others delete: then objects older than everything in the other vault may be of
     /// a part of the history that was deleted there.
     pub older_stay: bool,
-    /// Whether the other vault holds everything that was acknowledged: then an object that is newer than all of it is a stranger.
-    pub complete: bool,
+    /// Whose an object of the same history is that is newer than everything in the other vault.
+    pub newer: Newer,
+}
+
+/// Whose an object of the history is that is newer than everything in the vault that it is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Newer {
+    /// It has to continue what that vault holds, as far as that shows.
+    Continues,
+    /// A stranger's: that vault holds everything that was acknowledged.
+    Stranger,
+    /// Another writer's, which goes on with this history: no stranger.
+    Writer,
+}
+
+impl Newer {
+    /// Whether an object of the history is a stranger by this alone; `None` where that doesn't tell.
+    pub fn decides(self, is_newer: bool) -> Option<bool> {
+        match self {
+            Self::Stranger if is_newer => Some(true),
+            Self::Writer if is_newer => Some(false),
+            Self::Continues | Self::Stranger | Self::Writer => None,
+        }
+    }
 }
 
 /// An object that isn't of the history.
@@ -52,4 +74,28 @@ pub trait Judge: fmt::Debug + Send + Sync {
     /// # Errors
     /// When a vault doesn't answer.
     async fn misfit(&self, from: &Vault, to: &Vault, key: &ObjectKey) -> Result<Option<Stranger>, Error>;
+
+    /// Whether an object is what its name says when all of it is read. A damaged one isn't, and tells nothing of its history.
+    ///
+    /// # Errors
+    /// When the vault doesn't answer, or no key at hand opens it.
+    async fn sound(&self, vault: &Vault, key: &ObjectKey) -> Result<bool, Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_a_newer_object_is() {
+        for (newer, is_newer, expected) in [
+            (Newer::Continues, true, None),
+            (Newer::Stranger, true, Some(true)),
+            (Newer::Stranger, false, None),
+            (Newer::Writer, true, Some(false)),
+            (Newer::Writer, false, None),
+        ] {
+            assert_eq!(newer.decides(is_newer), expected, "{newer:?} {is_newer}");
+        }
+    }
 }

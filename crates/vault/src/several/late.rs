@@ -130,6 +130,17 @@ impl Store for LateStore {
         self.store().await?.enter().await
     }
 
+    fn identity(&self) -> Option<String> {
+        self.store.get().and_then(|store| store.identity())
+    }
+
+    async fn mend(&self) -> Result<(), Error> {
+        match self.store.get() {
+            Some(store) => store.mend().await,
+            None => Ok(()),
+        }
+    }
+
     fn check(&self) -> Result<(), Error> {
         self.store.get().map_or(Ok(()), |store| store.check())
     }

@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use seawall_core::{Clock, Limit, Moment};
-use tokio::sync::{OnceCell, RwLock};
+use tokio::sync::{Notify, OnceCell, RwLock};
 use tokio::task::AbortHandle;
 
 use super::Settings;
 use super::judge::Judge;
-use super::prints::{Newest, Print};
+use super::lately::Lately;
+use super::prints::{Newest, Print, telling};
 use super::record::{self, Differing, Noted, Record};
 use crate::{Digest, Error, ObjectKey, Scheme, Store, Throttle, Vault};
 
@@ -54,6 +56,13 @@ pub(crate) struct Shared {
     /// One save of the record at a time, so that an older state never replaces a newer one.
     saving: tokio::sync::Mutex<()>,
     pub(crate) tasks: Mutex<Vec<Option<AbortHandle>>>,
+    /// How often each vault in step is looked at.
+    pub(crate) look: Option<Duration>,
+    /// By what looks of many databases are spread.
+    pub(crate) seed: u64,
+    looker: Mutex<Option<AbortHandle>>,
+    /// An object was streamed: a good moment to look at the vaults.
+    pub(crate) streamed: Notify,
     /// Where vaults catch up: the runtime of the first call.
     pub(crate) runtime: OnceLock<tokio::runtime::Handle>,
 }
@@ -68,10 +77,16 @@ pub(crate) struct State {
     pub(crate) versions: BTreeMap<ObjectKey, Digest>,
     /// The newest acknowledged name of each folder.
     pub(crate) newest: Newest,
+    /// What was acknowledged lately.
+    pub(crate) lately: Lately,
+    /// Names beyond ours that are no strangers.
+    pub(crate) judged: BTreeSet<ObjectKey>,
     /// What the record said, until the vaults were compared.
     pub(crate) before: Option<Record>,
     /// Why there is a record that can't be read.
     pub(crate) unreadable: Option<String>,
+    /// Whether no record told at the start which vaults are the database's, and not all could be compared.
+    pub(crate) unproved: bool,
 }
 
 /// What is done to a name.
@@ -103,8 +118,14 @@ pub(crate) struct Standing {
     pub(crate) behind: Option<Behind>,
     /// Objects and bytes that could not be copied to it, because no key at hand opens them.
     pub(crate) sealed: Option<(u64, u64)>,
+    /// The identity of an encrypted vault when it was in step.
+    pub(crate) identity: Option<String>,
+    /// When it was found to lack what it held before.
+    pub(crate) set_back: Option<Moment>,
     /// The last object that was written to it, and when.
     pub(crate) last: Option<(ObjectKey, Moment)>,
+    /// When a look found last that it holds what was acknowledged.
+    pub(crate) confirmed: Option<tokio::time::Instant>,
 }
 
 /// A vault that doesn't hold everything.
@@ -112,10 +133,16 @@ pub(crate) struct Standing {
 pub(crate) struct Behind {
     pub(crate) since: Moment,
     pub(crate) error: Option<Error>,
+    /// Whether the record began without it.
+    pub(crate) unmet: bool,
+    /// Some of the objects that it held when it was in step last.
+    pub(crate) held: BTreeSet<ObjectKey>,
+    /// The newest ones of these, with their prints.
+    pub(crate) newest: Newest,
     /// Names that were deleted elsewhere meanwhile.
     pub(crate) deleted: BTreeSet<ObjectKey>,
-    /// Names under which an unfinished write may have left an object with this digest in it.
-    pub(crate) unfinished: BTreeMap<ObjectKey, Digest>,
+    /// Names under which an unfinished write may have left an object with this digest in it. That of a streamed one isn't known.
+    pub(crate) unfinished: BTreeMap<ObjectKey, Option<Digest>>,
     /// Names that were written since the last comparison began.
     pub(crate) recent: BTreeSet<ObjectKey>,
     /// Whether `recent` is complete.
@@ -126,8 +153,27 @@ pub(crate) struct Behind {
 
 impl Behind {
     pub(crate) fn new(since: Moment, error: Option<Error>) -> Self {
-        let (deleted, unfinished, recent) = Default::default();
-        Self { since, error, deleted, unfinished, recent, complete: true, lacks: None }
+        let (held, deleted, unfinished, recent) = Default::default();
+        let newest = Newest::default();
+        Self { since, error, unmet: false, held, newest, deleted, unfinished, recent, complete: true, lacks: None }
+    }
+}
+
+impl Behind {
+    /// Keeps at most so many deleted names: first go those that are newer than all it held, which it can have only by an unfinished write.
+    fn bound_deleted(&mut self, most: usize) {
+        if self.deleted.len() <= most {
+            return;
+        }
+        let Self { deleted, newest, unfinished, .. } = self;
+        let is_newer = |key: &ObjectKey| {
+            let newest = telling(key).and_then(|folder| newest.of(folder));
+            newest.is_some_and(|newest| newest < key) && !unfinished.contains_key(key)
+        };
+        deleted.retain(|key| !is_newer(key));
+        while deleted.len() > most {
+            deleted.pop_first();
+        }
     }
 }
 
@@ -146,6 +192,8 @@ pub struct MemberState {
     pub error: Option<Error>,
     /// The name of the last object that was written to it, and when.
     pub last: Option<(String, Moment)>,
+    /// When it was found last that it lacks what it held before: it was emptied, or set back to an earlier state.
+    pub set_back: Option<Moment>,
     /// Objects that it lacks, once it was compared.
     pub objects_left: Option<u64>,
     /// Bytes of these objects.
@@ -159,8 +207,9 @@ pub struct MemberState {
 impl Shared {
     pub(crate) fn new(
         members: Vec<Member>,
-        Settings { record, notes, clock, judge }: Settings,
+        Settings { record, notes, clock, judge, look }: Settings,
         throttle: Option<Throttle>,
+        seed: u64,
     ) -> Self {
         let scheme = members.first().map_or(Scheme::File, |member| member.vault.scheme());
         let state = State { standings: vec![Standing::default(); members.len()], ..State::default() };
@@ -179,6 +228,10 @@ impl Shared {
             started: tokio::sync::Mutex::default(),
             saving: tokio::sync::Mutex::default(),
             tasks,
+            look,
+            seed,
+            looker: Mutex::default(),
+            streamed: Notify::new(),
             runtime: OnceLock::new(),
         }
     }
@@ -186,6 +239,55 @@ impl Shared {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         // The state is consistent between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The task that looks at the vaults now and then.
+    pub(crate) fn looker(&self) -> MutexGuard<'_, Option<AbortHandle>> {
+        self.looker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes which encrypted vault is at a place.
+    pub(crate) fn note_identity(&self, i: usize, identity: Option<String>) {
+        if let Some(standing) = self.state().standings.get_mut(i) {
+            standing.identity = identity;
+        }
+    }
+
+    /// The error of a place where another encrypted vault is than the one that was in step.
+    pub(crate) fn other_identity(&self, i: usize) -> Option<Error> {
+        let noted = self.state().standings.get(i).and_then(|standing| standing.identity.clone());
+        is_other_vault(self.vault(i), noted.as_deref())
+    }
+
+    /// Notes it if a vault that is behind lacks what it held when it was in step, and what wasn't deleted since.
+    pub(crate) fn note_loss<'a>(&self, i: usize, mut missing: impl Iterator<Item = &'a ObjectKey>) {
+        let lost = {
+            let mut state = self.state();
+            let state = &mut *state;
+            let Some(behind) = state.standings.get_mut(i).and_then(|standing| standing.behind.as_mut()) else { return };
+            let held = std::mem::take(&mut behind.held);
+            missing.any(|key| held.contains(key) && state.lately.has(key))
+        };
+        if lost && !self.keeps(i) {
+            self.set_back(i);
+        }
+    }
+
+    /// Notes that a name beyond ours is no stranger's.
+    pub(crate) fn judged(&self, key: &ObjectKey) {
+        let mut state = self.state();
+        state.judged.insert(key.clone());
+        while state.judged.len() > MOST_VERSIONS {
+            state.judged.pop_first();
+        }
+    }
+
+    /// Notes that a vault lacks what it held before.
+    pub(crate) fn set_back(&self, i: usize) {
+        let now = self.clock.now();
+        if let Some(standing) = self.state().standings.get_mut(i) {
+            standing.set_back = Some(now);
+        }
     }
 
     /// The vaults in step, the leading one first.
@@ -223,15 +325,34 @@ impl Shared {
 
     /// The error of a database none of whose leading vaults can be reached.
     pub(crate) fn nobody(&self) -> Error {
-        let object = self.members.iter().map(|member| member.vault.url()).collect::<Vec<_>>().join(", ");
         let cause = "no vault that holds everything can be reached".to_owned();
-        Error::Unavailable { object, cause, retryable: true }
+        Error::Unavailable { object: self.all_urls(), cause, retryable: true }
+    }
+
+    /// The URLs of all vaults.
+    pub(crate) fn all_urls(&self) -> String {
+        self.members.iter().map(|member| member.vault.url()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Notes that a vault is behind from now on, unless no other one is in step. Returns whether it is behind.
+    pub(crate) fn leave(&self, i: usize, error: &Error) -> bool {
+        let mut state = self.state();
+        let others = state.standings.iter().enumerate().filter(|(j, standing)| *j != i && standing.behind.is_none());
+        if others.count() == 0 {
+            return state.standings.get(i).is_some_and(|standing| standing.behind.is_some());
+        }
+        self.falls(&mut state, i, Some(error.clone()));
+        true
     }
 
     /// Notes that a vault is behind from now on. Returns whether it wasn't before.
     pub(crate) fn fell_behind(&self, i: usize, error: Option<Error>) -> bool {
+        self.falls(&mut self.state(), i, error)
+    }
+
+    fn falls(&self, state: &mut State, i: usize, error: Option<Error>) -> bool {
         let now = self.clock.now();
-        let mut state = self.state();
+        let (held, newest) = (state.lately.names(), state.newest.clone());
         let Some(standing) = state.standings.get_mut(i) else { return false };
         match &mut standing.behind {
             Some(behind) => {
@@ -239,8 +360,9 @@ impl Shared {
                 false
             }
             None => {
-                standing.behind = Some(Behind::new(now, error.clone()));
-                drop(state);
+                // It may never have got some of them.
+                let held = if standing.sealed.is_some() { BTreeSet::new() } else { held };
+                standing.behind = Some(Behind { held, newest, ..Behind::new(now, error.clone()) });
                 let (vault, differs) = (self.vault(i).url(), matches!(error, Some(Error::Differs { .. })));
                 let cause = error.map(|error| error.to_string()).unwrap_or_default();
                 match differs {
@@ -275,12 +397,21 @@ impl Shared {
         for key in keys {
             state.unsettled.remove(key);
             match (work, &print) {
-                (Work::Create, Some(print)) => state.newest.note(key, print.clone()),
+                (Work::Create, Some(print)) => {
+                    state.newest.note(key, print.clone());
+                    state.lately.note(key, print.clone());
+                }
                 (Work::Create, None) => {}
-                (Work::Overwrite | Work::Delete, _) => state.newest.forget(key),
+                (Work::Overwrite | Work::Delete, _) => {
+                    state.newest.forget(key);
+                    state.lately.forget(key);
+                }
             }
         }
-        for standing in &mut state.standings {
+        for (standing, member) in state.standings.iter_mut().zip(&self.members) {
+            if standing.behind.is_none() && standing.identity.is_none() {
+                standing.identity = member.vault.identity();
+            }
             match (&mut standing.behind, work) {
                 (Some(behind), Work::Delete) => behind.deleted.extend(keys.iter().cloned()),
                 (Some(behind), _) => behind.recent.extend(keys.iter().cloned()),
@@ -288,9 +419,7 @@ impl Shared {
                 (None, _) => standing.last = keys.last().map(|key| (key.clone(), now)),
             }
             if let Some(behind) = &mut standing.behind {
-                while behind.deleted.len() > MOST_NAMES {
-                    behind.deleted.pop_first();
-                }
+                behind.bound_deleted(MOST_NAMES);
                 if behind.recent.len() > MOST_NAMES {
                     behind.recent.clear();
                     behind.complete = false;
@@ -355,18 +484,32 @@ impl Shared {
 
     fn record(&self) -> Record {
         let names = |keys: &BTreeSet<ObjectKey>| keys.iter().map(ToString::to_string).collect();
-        let digests = |keys: &BTreeMap<ObjectKey, Digest>| {
-            keys.iter().map(|(key, digest)| (key.to_string(), Some(digest.to_string()))).collect()
+        let digests = |keys: &BTreeMap<ObjectKey, Option<Digest>>| {
+            keys.iter().map(|(key, digest)| (key.to_string(), digest.map(|digest| digest.to_string()))).collect()
         };
         let state = self.state();
         let vaults = self.members.iter().zip(&state.standings).map(|(member, standing)| {
             let (url, keeps) = (member.vault.url().to_owned(), member.keeps.load(Ordering::Relaxed));
+            let set_back_ms = standing.set_back.map(Moment::as_millis);
+            let identity = standing.identity.clone();
             match &standing.behind {
-                None => Noted { url, keeps, ..Noted::default() },
+                None => Noted {
+                    url,
+                    keeps,
+                    set_back_ms,
+                    sealed: standing.sealed,
+                    identity: identity.or_else(|| member.vault.identity()),
+                    ..Noted::default()
+                },
                 Some(behind) => Noted {
                     url,
                     keeps,
+                    set_back_ms,
+                    identity,
+                    sealed: standing.sealed,
+                    held: behind.newest.noted(),
                     behind_since_ms: Some(behind.since.as_millis()),
+                    unmet: behind.unmet,
                     differs: behind.error.as_ref().and_then(differing),
                     deleted: names(&behind.deleted),
                     unfinished: digests(&behind.unfinished),
@@ -399,6 +542,7 @@ impl Shared {
                 leads: leader == Some(i),
                 behind_since: behind.map(|behind| behind.since),
                 error: behind.and_then(|behind| behind.error.clone()),
+                set_back: standing.set_back,
                 last: standing.last.as_ref().map(|(key, at)| (key.to_string(), *at)),
                 objects_left: lacks.map(|(objects, _)| objects),
                 bytes_left: lacks.map(|(_, bytes)| bytes),
@@ -408,6 +552,13 @@ impl Shared {
         };
         members.map(one).collect()
     }
+}
+
+/// The error of a place where another encrypted vault is than the noted one.
+pub(crate) fn is_other_vault(vault: &Vault, noted: Option<&str>) -> Option<Error> {
+    let (noted, now) = (noted?, vault.identity()?);
+    let cause = format!("the encrypted vault {now} is here, and this database's one is {noted}");
+    (noted != now).then(|| Error::Differs { object: vault.url().to_owned(), cause })
 }
 
 fn differing(error: &Error) -> Option<Differing> {
@@ -427,6 +578,7 @@ pub fn recorded(path: &Path) -> Vec<MemberState> {
         leads: leads == Some(i),
         behind_since: noted.behind_since_ms.map(Moment::from_millis),
         error: noted.differs.clone().map(|Differing { object, cause }| Error::Differs { object, cause }),
+        set_back: noted.set_back_ms.map(Moment::from_millis),
         last: None,
         objects_left: None,
         bytes_left: None,
@@ -434,4 +586,25 @@ pub fn recorded(path: &Path) -> Vec<MemberState> {
         limits: Vec::new(),
     };
     record.vaults.iter().enumerate().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was made and deleted while a vault was away isn't in it; what it holds is forgotten last.
+    #[test]
+    fn deleted_names_that_a_vault_cannot_have_are_forgotten_first() {
+        let key = |nth: u32| ObjectKey::new(format!("0000/{nth}")).expect("a key");
+        let mut behind = Behind::new(Moment::from_millis(0), None);
+        behind.newest.note(&key(15), Print::of_bytes(&bytes::Bytes::from_static(b"x")));
+        behind.unfinished.insert(key(16), None);
+        behind.deleted.extend((10..30).map(key));
+        behind.bound_deleted(20);
+        assert_eq!(behind.deleted.len(), 20);
+        behind.bound_deleted(10);
+        assert_eq!(behind.deleted, (10..17).map(key).collect());
+        behind.bound_deleted(3);
+        assert_eq!(behind.deleted, (14..17).map(key).collect());
+    }
 }

@@ -13,18 +13,24 @@
 //!
 //! A vault *differs* if it holds what isn't of this database's history: it was swapped, or another database's objects got into it.
 //! Nothing is written to it and nothing is copied from it until somebody looked. `prints` are how acknowledged objects are known
-//! again, `question` finds a vault that was swapped, and `judge` is what an engine knows of its histories.
+//! again, `kin` tells which vaults are of one history, `question` finds a vault that was swapped, `look` one that was emptied or
+//! set back, `beyond` a name that was copied into one, and `judge` is what an engine knows of
+//! its histories.
 //!
 //! The rooms: `decide` has the rules, `fan` carries a write to all, `parts` a streamed one, `compare` finds differences,
 //! `transfer` copies one object.
 
+mod beyond;
 mod catch_up;
 mod compare;
 mod decide;
 mod differ;
 mod fan;
 mod judge;
+pub mod kin;
 mod late;
+mod lately;
+mod look;
 mod members;
 mod parts;
 mod prints;
@@ -39,6 +45,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -47,9 +54,9 @@ use seawall_core::{Clock, Moment, Requests};
 use tokio::sync::OnceCell;
 
 use self::decide::{grace, is_trouble, representative};
-pub use self::differ::{Belongs, belongs};
+pub use self::differ::Belongs;
 use self::fan::{Failed, fan_out};
-pub use self::judge::{Judge, Question, Stranger};
+pub use self::judge::{Judge, Newer, Question, Stranger};
 pub use self::late::LateStore;
 use self::members::{Member, Shared, Work};
 pub use self::members::{MemberState, recorded};
@@ -96,6 +103,8 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
     /// What the engine knows of whole histories, for vaults that don't agree.
     pub judge: Option<Arc<dyn Judge>>,
+    /// How often each vault in step is looked at while the process runs; `None`: only at a start.
+    pub look: Option<Duration>,
 }
 
 impl SeveralStore {
@@ -107,7 +116,7 @@ impl SeveralStore {
             probed: OnceCell::new(),
         };
         let members = places.into_iter().enumerate().map(one).collect();
-        Self { shared: Arc::new(Shared::new(members, settings, policy.upload.clone())) }
+        Self { shared: Arc::new(Shared::new(members, settings, policy.upload.clone(), policy.seed)) }
     }
 
     /// One vault over these.
@@ -226,7 +235,25 @@ impl Drop for SeveralStore {
     fn drop(&mut self) {
         let mut tasks = self.shared.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.drain(..).flatten().for_each(|task| task.abort());
+        if let Some(looker) = self.shared.looker().take() {
+            looker.abort();
+        }
     }
+}
+
+/// Notes a vault in step as behind because of what it holds, unless it is the last one in step: then nothing else is proved to hold
+/// everything. Whether it is behind now.
+pub(crate) async fn leave(shared: &Arc<Shared>, i: usize, error: Error) -> bool {
+    if !shared.leave(i, &error) {
+        tracing::warn!(vault = shared.vault(i).url(), "this vault is the last one in step, and goes on: {error}");
+        return false;
+    }
+    if matches!(error, Error::Corrupt { .. }) {
+        shared.set_back(i);
+    }
+    catch_up::begin(shared, i);
+    shared.save().await;
+    true
 }
 
 /// Notes vaults as behind, keeps that, and begins to let them catch up.
@@ -332,6 +359,14 @@ impl Store for SeveralStore {
         self.shared.states()
     }
 
+    async fn confirms(&self, url: &str) -> bool {
+        let member = self.shared.members.iter().position(|member| member.vault.url() == url);
+        match member {
+            Some(i) if self.ready().await.is_ok() => look::is_sound(&self.shared, i).await,
+            Some(_) | None => false,
+        }
+    }
+
     /// A place that is away is taken at its backend's promise: it is probed before the first write to it, and refuses
     /// replacements from then on if it can't compare versions.
     async fn probe_places(&self) -> Option<Result<Capabilities, Error>> {
@@ -432,6 +467,14 @@ impl Store for SeveralStore {
         while creates && matches!(written, Err(Error::AlreadyExists { .. })) && question_all(&self.shared).await {
             written = self.write_everywhere(key, &body, &options).await;
         }
+        // Nor is one in a vault that it was copied into.
+        while creates
+            && matches!(written, Err(Error::AlreadyExists { .. }))
+            && let Some(leader) = self.shared.in_step().first().copied()
+            && beyond::leaves(&self.shared, leader, keys).await
+        {
+            written = self.write_everywhere(key, &body, &options).await;
+        }
         match written {
             Ok(fresh) => {
                 if body.len() as u64 <= SMALL {
@@ -476,7 +519,13 @@ impl Store for SeveralStore {
             question_leader(&self.shared).await;
         }
         let call = |store: Arc<dyn Store>| async move { store.list(prefix, start_after, limit).await };
-        let (i, mut page) = self.ask(Operation::List, call).await?;
+        let (i, mut page) = loop {
+            let (i, page) = self.ask(Operation::List, call).await?;
+            let beyond = beyond::among(&self.shared, page.entries.iter().map(|entry| &entry.key));
+            if beyond.is_empty() || !beyond::leaves(&self.shared, i, &beyond).await {
+                break (i, page);
+            }
+        };
         for entry in &mut page.entries {
             entry.tag = entry.tag.take().map(|tag| tagged(i, &tag));
         }
@@ -485,6 +534,23 @@ impl Store for SeveralStore {
 
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
         self.ready().await?;
+        if keys.iter().any(|key| prints::telling(key).is_some()) {
+            let unproved = self.shared.state().unproved;
+            if unproved && !self.shared.notes() {
+                let cause = "it can't be told which of its vaults hold the database's history, so nothing is deleted"
+                    .to_owned();
+                return Err(Error::Unsure { object: self.shared.all_urls(), cause });
+            }
+            // They are deleted later: upkeep asks again.
+            if unproved {
+                tracing::warn!(
+                    objects = keys.len(),
+                    "nothing is deleted while a vault is away, because no record tells which vaults are the database's"
+                );
+                return Ok(keys.iter().map(|_| Ok(())).collect());
+            }
+            look::before_deletions(&self.shared).await;
+        }
         let _shared = self.shared.gate.read().await;
         let working = Working::begin(&self.shared, keys, Work::Delete, None).await;
         self.delete_everywhere(keys).await?;

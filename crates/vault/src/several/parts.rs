@@ -10,6 +10,7 @@ use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 
+use super::beyond;
 use super::catch_up;
 use super::decide::{grace, is_trouble, representative};
 use super::fan::Failed;
@@ -246,6 +247,10 @@ impl Multipart for SeveralUpload {
                 // In a vault that was swapped for another one, the object in the way is no answer about this database.
                 Err(error) if !is_trouble(&error) => match question(&shared, i).await {
                     Some(swapped) => self.drop_out(i, swapped),
+                    None if beyond::leaves(&shared, i, std::slice::from_ref(&self.key)).await => {
+                        let differs = shared.states().get(i).and_then(|state| state.error.clone());
+                        self.drop_out(i, differs.unwrap_or(error));
+                    }
                     None => return Err(error),
                 },
                 Err(error) => self.drop_out(i, error),
@@ -282,6 +287,7 @@ impl Multipart for SeveralUpload {
         fell_behind(&shared, failed).await;
         shared.done(std::slice::from_ref(&self.key), self.work, Some(print));
         self.done = true;
+        shared.streamed.notify_one();
         shared.in_step().iter().for_each(|i| debug_assert!(held.contains(i), "a vault in step has the object"));
         for i in 0..shared.members.len() {
             if !shared.in_step().contains(&i) {

@@ -28,6 +28,11 @@ impl Print {
         Self(format!("{}:{digest}", sample.size))
     }
 
+    /// Whether it is of an object of this size.
+    pub(crate) fn has_size(&self, size: u64) -> bool {
+        self.0.split_once(':').and_then(|(own, _)| own.parse::<u64>().ok()) == Some(size)
+    }
+
     /// The print of an object from all of its bytes.
     pub(crate) fn of_bytes(bytes: &Bytes) -> Self {
         let mut sample = Sample::default();
@@ -86,6 +91,22 @@ pub(crate) fn telling(key: &ObjectKey) -> Option<&str> {
     (!folder.is_empty() && folder.split('/').next() != Some("seawall")).then_some(folder)
 }
 
+/// The line of a name: the folder whose names grow with time, and of which the newest name stays. Sets, bases and timelines of a log have
+/// folders of their own below it. `None` for names that don't tell, and for pins, which come and go.
+pub(crate) fn line(key: &ObjectKey) -> Option<&str> {
+    let folder = telling(key)?;
+    let above = |below: &str| {
+        let at = folder.find(below)?;
+        folder.get(..at + below.len() - 1)
+    };
+    match folder.split('/').next() {
+        Some("pins") => None,
+        Some("sets") => Some("sets"),
+        Some("physical") => Some(above("/bases/").or_else(|| above("/log/")).unwrap_or(folder)),
+        Some(_) | None => Some(folder),
+    }
+}
+
 /// The newest acknowledged name of each folder, with the print of its object while that wasn't deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Newest {
@@ -118,6 +139,17 @@ impl Newest {
     /// All objects that a vault in step holds, as far as they are noted.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&ObjectKey, &Print)> {
         self.names.values().filter_map(|(key, print)| Some((key, print.as_ref()?)))
+    }
+
+    /// The newest name of a folder.
+    pub(crate) fn of(&self, folder: &str) -> Option<&ObjectKey> {
+        self.names.get(folder).map(|(key, _)| key)
+    }
+
+    /// Whether a name is the newest noted one of its line. Older ones may have been deleted by another process, as retention does.
+    pub(crate) fn is_last_of_line(&self, key: &ObjectKey) -> bool {
+        let Some(own) = line(key) else { return false };
+        self.names.values().all(|(other, _)| other <= key || line(other) != Some(own))
     }
 
     /// The one that was noted last.
@@ -168,6 +200,21 @@ mod tests {
         assert_eq!(newest.last(), Some((key("ltx/9/1"), print("f"))));
         let all: Vec<_> = newest.all().map(|(key, print)| (key.to_string(), print.clone())).collect();
         assert_eq!(all, [("ltx/0/3".to_owned(), print("b")), ("ltx/9/1".to_owned(), print("f"))]);
+        newest.note(&key("sets/1/x"), print("h"));
+        newest.note(&key("sets/2/x"), print("i"));
+        newest.note(&key("pins/3"), print("j"));
+        for (name, expected) in
+            [("ltx/0/3", true), ("ltx/9/1", true), ("sets/1/x", false), ("sets/2/x", true), ("pins/3", false)]
+        {
+            assert_eq!(newest.is_last_of_line(&key(name)), expected, "{name}");
+        }
+        newest = Newest::from_noted(
+            &newest
+                .all()
+                .filter(|(key, _)| key.as_str().starts_with("ltx"))
+                .map(|(key, print)| (key.to_string(), Some(print.clone())))
+                .collect(),
+        );
         newest.forget(&key("ltx/0/2"));
         newest.forget(&key("ltx/0/3"));
         assert_eq!(newest.all().count(), 1);
@@ -186,6 +233,20 @@ mod tests {
             ("seawall/floors/5.json", None),
         ] {
             assert_eq!(telling(&ObjectKey::new(name).expect("a key")), expected, "{name}");
+        }
+        for (name, expected) in [
+            ("ltx/0/1", Some("ltx/0")),
+            ("0000/1", Some("0000")),
+            ("sets/a/1", Some("sets")),
+            ("chain/00000001.json", Some("chain")),
+            ("pins/a.json", None),
+            ("seawall/pins/a", None),
+            ("physical/7/bases/a/1", Some("physical/7/bases")),
+            ("physical/7/log/00000001/2.zst", Some("physical/7/log")),
+            ("physical/7/cluster.json", Some("physical/7")),
+            ("lock.json", None),
+        ] {
+            assert_eq!(line(&ObjectKey::new(name).expect("a key")), expected, "{name}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::fell_behind;
+use super::leave;
 use super::members::Shared;
 use super::prints::{Held, held};
 use crate::{Error, ObjectKey, Vault};
@@ -54,7 +54,9 @@ pub(crate) async fn question_leader(shared: &Arc<Shared>) {
     while let Some(leader) = shared.in_step().first().copied()
         && let Some(error) = question(shared, leader).await
     {
-        fell_behind(shared, vec![(leader, error)]).await;
+        if !leave(shared, leader, error).await {
+            return;
+        }
     }
 }
 
@@ -63,8 +65,7 @@ pub(crate) async fn question_all(shared: &Arc<Shared>) -> bool {
     let mut any = false;
     for i in shared.in_step() {
         if let Some(error) = question(shared, i).await {
-            fell_behind(shared, vec![(i, error)]).await;
-            any = true;
+            any |= leave(shared, i, error).await;
         }
     }
     any

@@ -49,9 +49,24 @@ pub(crate) struct Noted {
     /// Since when it is behind, in milliseconds since 1970; `None` while it holds everything.
     #[serde(default)]
     pub(crate) behind_since_ms: Option<i64>,
+    /// Whether the record began without it: it was away, or didn't agree with the others. It may hold a newer history.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) unmet: bool,
+    /// The identity of an encrypted vault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) identity: Option<String>,
     /// Why it is neither read nor written, if it holds what isn't of this database's history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) differs: Option<Differing>,
+    /// When it was found last that it lacks what it held before, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) set_back_ms: Option<i64>,
+    /// Objects and bytes that it never got, because no key opened them when it caught up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sealed: Option<(u64, u64)>,
+    /// The newest acknowledged name of each folder when it fell behind, with the print of its object.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) held: BTreeMap<String, Option<Print>>,
     /// Names that were deleted elsewhere since then.
     #[serde(default)]
     pub(crate) deleted: BTreeSet<String>,
@@ -65,6 +80,13 @@ pub(crate) struct Noted {
 pub(crate) struct Differing {
     pub(crate) object: String,
     pub(crate) cause: String,
+}
+
+impl Noted {
+    /// Whether it never got some objects.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealed.is_some()
+    }
 }
 
 impl Record {
@@ -127,6 +149,11 @@ mod tests {
                     url: "file:///b".into(),
                     keeps: true,
                     behind_since_ms: Some(7),
+                    unmet: true,
+                    set_back_ms: Some(8),
+                    identity: Some("7".into()),
+                    sealed: Some((1, 2)),
+                    held: [("0000/w".to_owned(), None)].into(),
                     differs: Some(Differing { object: "x".into(), cause: "y".into() }),
                     deleted: ["0000/x".to_owned()].into(),
                     unfinished: BTreeMap::new(),

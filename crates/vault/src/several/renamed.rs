@@ -238,6 +238,14 @@ impl Store for RenamedStore {
         self.inner.enter().await
     }
 
+    fn identity(&self) -> Option<String> {
+        self.inner.identity()
+    }
+
+    async fn mend(&self) -> Result<(), Error> {
+        self.inner.mend().await
+    }
+
     fn check(&self) -> Result<(), Error> {
         self.inner.check()
     }

@@ -54,8 +54,8 @@ fn note(shared: &Shared, late: &[usize], key: &ObjectKey, unsettled: &Unsettled)
         let Some(behind) = state.standings.get_mut(*i).and_then(|standing| standing.behind.as_mut()) else { continue };
         if unsettled.work == Work::Delete {
             behind.deleted.insert(key.clone());
-        } else if let Some(digest) = unsettled.digest {
-            behind.unfinished.insert(key.clone(), digest);
+        } else {
+            behind.unfinished.insert(key.clone(), unsettled.digest);
         }
     }
 }

@@ -8,8 +8,11 @@ use tokio::time::timeout;
 
 use super::catch_up;
 use super::compare::{self, PAGE, compare};
-use super::decide::{Fact, Lead, is_trouble, lead};
-use super::differ::differ;
+use super::decide::{Fact, Lead, Seen, is_trouble, lead};
+use super::differ::{differ, other_history};
+use super::kin::{apart, kin_of};
+use super::lately::Lately;
+use super::look;
 use super::members::{Behind, Shared};
 use super::prints::{Newest, Print, sample_of, telling};
 use super::question::another;
@@ -47,23 +50,34 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
                 recorded: noted.map(|noted| noted.behind_since_ms.is_none()),
                 keeps: shared.keeps(i),
                 differs: false,
+                lost: false,
                 seen: seen.ok(),
             }
         })
         .collect();
-    for (i, error) in differ(shared, &facts, before.as_ref()).await.into_iter().enumerate() {
-        let Some(error) = error else { continue };
+    let unrecorded = facts.iter().all(|fact| fact.recorded.is_none());
+    let mut left = Vec::new();
+    if unrecorded {
+        left.extend(parted(shared, &vaults, &facts).await.ok_or_else(|| unsure(shared))?);
+        left.iter().for_each(|(i, _)| facts[*i].differs = true);
+    }
+    let judged = differ(shared, &facts, before.as_ref()).await.ok_or_else(|| unsure(shared))?;
+    facts.iter_mut().zip(&judged.lost).for_each(|(fact, lost)| fact.lost = *lost);
+    left.extend(judged.errors.into_iter().enumerate().filter_map(|(i, error)| Some((i, error?))));
+    for (i, error) in left {
         tracing::error!(vault = shared.vault(i).url(), code = "vault.differs", "this vault is left alone: {error}");
         facts[i].differs = true;
-        errors[i] = Some(error);
+        errors[i].get_or_insert(error);
     }
     // Who only reads may read an older state, and doesn't write upon it.
     let damaged = shared.notes() && shared.state().unreadable.is_some();
     let Lead::By { leader, mut in_step, sure } = lead(&facts, damaged) else {
-        return Err(nobody(shared, &errors));
+        return Err(nobody(shared, &errors, &facts));
     };
-    if before.is_none() && shared.notes() {
-        unrecorded(shared, leader, &mut in_step, &mut errors).await;
+    let leads_something = facts.get(leader).and_then(|fact| fact.seen.as_ref()).is_some_and(|seen| seen.holds);
+    shared.state().unproved = unrecorded && leads_something && facts.iter().any(|fact| fact.seen.is_none());
+    if unrecorded && shared.notes() {
+        compare_contents(shared, leader, &mut in_step, &mut errors).await;
     }
     if !sure {
         tracing::error!(
@@ -72,7 +86,7 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
         );
     }
     newest(shared, leader, before.as_ref()).await;
-    stand(shared, &in_step, errors);
+    stand(shared, &in_step, errors, &facts);
     *started = true;
     drop(started);
     for (i, in_step) in in_step.into_iter().enumerate() {
@@ -80,13 +94,28 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
             catch_up::begin(shared, i);
         }
     }
+    look::begin(shared);
     shared.save().await;
     Ok(())
 }
 
+/// Without a record the vaults that hold one history go together: those that more of the others agree with. The others differ. `None`: as
+/// many agree on another history.
+async fn parted(shared: &Shared, vaults: &[&Vault], facts: &[Fact]) -> Option<Vec<(usize, Error)>> {
+    let seen: Vec<Option<&Seen>> = facts.iter().map(|fact| fact.seen.as_ref()).collect();
+    let kin = kin_of(vaults, &seen, shared.judge.as_deref()).await;
+    Some(apart(&kin)?.into_iter().map(|i| (i, other_history(shared.vault(i)))).collect())
+}
+
+/// The error when vaults are against one another, and nothing tells which of them is right.
+fn unsure(shared: &Shared) -> Error {
+    let cause = "these vaults hold different histories, and nothing tells which one is the database's".to_owned();
+    Error::Unsure { object: shared.all_urls(), cause }
+}
+
 /// Without a record nothing tells that the same names hold the same. Vaults with other content aren't in step. Tells which
 /// vaults are away.
-async fn unrecorded(shared: &Shared, leader: usize, in_step: &mut [bool], errors: &mut [Option<Error>]) {
+async fn compare_contents(shared: &Shared, leader: usize, in_step: &mut [bool], errors: &mut [Option<Error>]) {
     let from = shared.vault(leader);
     for (i, in_step) in in_step.iter_mut().enumerate() {
         if i == leader || !*in_step {
@@ -134,45 +163,69 @@ async fn newest(shared: &Shared, leader: usize, before: Option<&Record>) {
             Ok(Ok(None) | Err::<_, Error>(_)) | Err(_) => newest.forget(&key),
         }
     }
-    shared.state().newest = newest;
+    let mut state = shared.state();
+    (state.lately, state.newest) = (Lately::begin(&newest), newest);
 }
 
 /// Notes which vaults are in step, and what the record says of the others.
-fn stand(shared: &Arc<Shared>, in_step: &[bool], mut errors: Vec<Option<Error>>) {
+fn stand(shared: &Arc<Shared>, in_step: &[bool], mut errors: Vec<Option<Error>>, facts: &[Fact]) {
     let now = shared.clock.now();
     let mut state = shared.state();
+    let is_new = facts.iter().all(|fact| fact.recorded.is_none());
     let before = state.before.take().unwrap_or_default();
     let key = |name: &String| ObjectKey::new(name).ok();
     state.overwritten.extend(before.overwritten.iter().filter_map(key));
     for (i, member) in shared.members.iter().enumerate() {
+        if let (Some(standing), Some(noted)) = (state.standings.get_mut(i), before.of(member.vault.url())) {
+            standing.set_back = noted.set_back_ms.map(seawall_core::Moment::from_millis);
+            standing.identity.clone_from(&noted.identity);
+            standing.sealed = noted.sealed;
+        }
         if in_step.get(i).copied().unwrap_or(false) {
             continue;
         }
         let noted = before.of(member.vault.url()).cloned().unwrap_or_default();
         let since = noted.behind_since_ms.map_or(now, seawall_core::Moment::from_millis);
         let mut behind = Behind::new(since, errors.get_mut(i).and_then(Option::take));
+        behind.unmet = is_new || noted.unmet;
+        behind.newest = Newest::from_noted(&noted.held);
+        let mut is_set_back = false;
+        if !is_new && noted.behind_since_ms.is_none() && before.of(member.vault.url()).is_some() {
+            behind.newest = Newest::from_noted(&before.newest);
+            is_set_back = facts.get(i).is_some_and(|fact| fact.lost && !fact.differs);
+            if !noted.is_sealed() {
+                behind.held = state.lately.names();
+                behind.held.retain(|key| !before.unfinished.contains_key(key.as_str()));
+            }
+        }
         behind.deleted.extend(noted.deleted.iter().filter_map(key));
-        let unfinished: BTreeMap<ObjectKey, Digest> = before
+        let unfinished: BTreeMap<ObjectKey, Option<Digest>> = before
             .unfinished
             .iter()
             .chain(&noted.unfinished)
-            .filter_map(|(name, digest)| Some((key(name)?, digest.as_ref()?.parse().ok()?)))
+            .filter_map(|(name, digest)| Some((key(name)?, digest.as_ref().and_then(|digest| digest.parse().ok()))))
             .collect();
         behind.unfinished = unfinished;
         if let Some(standing) = state.standings.get_mut(i) {
             standing.behind = Some(behind);
+            standing.set_back = if is_set_back { Some(now) } else { standing.set_back };
         }
     }
 }
 
 /// The error when no vault may lead: it names each with its reason.
-fn nobody(shared: &Shared, errors: &[Option<Error>]) -> Error {
+fn nobody(shared: &Shared, errors: &[Option<Error>], facts: &[Fact]) -> Error {
     let reasons: Vec<String> = shared
         .members
         .iter()
-        .zip(errors)
-        .map(|(member, error)| match error {
+        .zip(errors.iter().zip(facts))
+        .map(|(member, (error, fact))| match error {
             Some(error) => error.to_string(),
+            None if fact.lost => format!(
+                "{}: it lacks what was acknowledged, and a vault that is away may have it; bring that vault back, or leave it out of \
+                 `vaults` to go on without it",
+                member.vault.url()
+            ),
             None if shared.state().unreadable.is_some() => format!("{}: it can be reached", member.vault.url()),
             None => format!("{}: it was behind when it was left, and may lack something", member.vault.url()),
         })

@@ -72,6 +72,11 @@ fn smallest(root: &Path, folder: &str, after: &str, done: Option<&str>, count: u
     let listing = match path.read_dir() {
         Ok(listing) => listing,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            // An empty vault is one that holds nothing, and not a file in its place.
+            if error.kind() == io::ErrorKind::NotADirectory && root.metadata().is_ok_and(|found| !found.is_dir()) {
+                let cause = "a file is there, and no folder".to_owned();
+                return Err(Error::Vanished { object: root.display().to_string(), cause });
+            }
             return Ok(Vec::new());
         }
         Err(error) => return Err(failed(&path, &error)),
