@@ -11,6 +11,7 @@ mod scratch;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::TryStreamExt as _;
 use seawall_archive::{Codec, Stages};
 use seawall_core::{Failure, Kind, Progress};
 use seawall_vault::trial::{self, Effort, Finding, Left, Transfer};
@@ -298,12 +299,20 @@ async fn measure_store(names: &Vault, lanes: usize, memory: u64) -> Result<OfSto
 
 /// The prefixes that earlier runs left behind. What can't be listed tells of none.
 async fn earlier(names: &Vault, now: seawall_core::Moment) -> Vec<String> {
-    // One page from there on: its names begin alike, and nothing but a hint is lost with a second page.
     let Ok(before) = ObjectKey::new(scratch::SCRATCH.trim_end_matches('-')) else { return Vec::new() };
-    let entries = names.page(&Prefix::all(), Some(&before)).await.map(|page| page.entries).unwrap_or_default();
-    let old = entries.iter().filter(|entry| now.since(entry.modified) > OLD);
-    let folders = old.filter_map(|entry| Some(entry.key.as_str().split_once('/')?.0)).filter(|name| is_scratch(name));
-    folders.map(str::to_owned).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    let mut found = std::collections::BTreeSet::new();
+    let mut entries = Box::pin(names.entries(&Prefix::all(), Some(&before)));
+    while let Ok(Some(entry)) = entries.try_next().await {
+        let Some((folder, _)) =
+            entry.key.as_str().split_once('/').filter(|_| entry.key.as_str().starts_with(scratch::SCRATCH))
+        else {
+            break;
+        };
+        if is_scratch(folder) && now.since(entry.modified) > OLD {
+            found.insert(folder.to_owned());
+        }
+    }
+    found.into_iter().collect()
 }
 
 #[cfg(test)]
