@@ -145,6 +145,7 @@ async fn forged(vault: &Vault, item: impl Fn(Item) -> Item, bytes: impl Fn(Vec<u
         point,
         artefact: None,
         sample: None,
+        schedule: None,
         detail: manifest.detail,
     };
     let made = writer.finish(facts, &seawall_core::SystemClock).await.expect("a set");
