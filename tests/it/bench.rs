@@ -26,7 +26,9 @@ fn a_postgres_server_and_a_folder_are_measured_and_left_as_they_were() {
     }
     assert_eq!(found["read"]["bytes"], found["backup"]["figure"]["bytes"], "{found:#}");
     assert!(found["codec"]["per_mille"].as_u64() < Some(1000), "{found:#}");
-    assert!(["source", "codec", "store"].iter().any(|bound| found["bound"] == *bound), "{found:#}");
+    // A backup that is clearly faster than each part, as small ones may be, is bounded by none of them.
+    let bound = &found["bound"];
+    assert!(bound.is_null() || ["source", "codec", "store"].iter().any(|stage| bound == stage), "{found:#}");
     let stored = found["backup"]["stored"].as_u64().unwrap();
     assert!(stored > 0 && stored < found["read"]["bytes"].as_u64().unwrap(), "{found:#}");
     let files = || walk(&vault);
@@ -39,7 +41,7 @@ fn a_postgres_server_and_a_folder_are_measured_and_left_as_they_were() {
         "source: rows read into nothing",
         "codec: lz4 to ",
         "a whole backup, into nothing",
-        "The lowest ceiling is that of the ",
+        " of rows a second. The backup of 3150 rows ",
     ] {
         assert!(told.contains(part), "{part} isn't in {told}");
     }

@@ -125,6 +125,27 @@ fn a_page_of_a_bucket_asks_only_when_somebody_looks() {
 }
 
 #[test]
+fn a_vault_that_is_gone_is_told_as_gone() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let backups = stand.path("backups");
+    stand.app().commit(3);
+    once(&stand, &backups.join("one"));
+    copy_folder(&backups.join("one"), &backups.join("two"));
+    let mut seawall = show(&stand, backups.to_str().unwrap(), &["--fresh", "1s"]);
+    let address = address(&mut seawall);
+    let list = page(&address, "/");
+    assert!(list.contains("2 databases, ") && !list.contains("it is gone"), "{list}");
+    // No base: what is left restores nothing.
+    std::fs::remove_dir_all(backups.join("two")).unwrap();
+    wait::until("the vault that is gone", wait::SOON, || {
+        let list = page(&address, "/");
+        list.contains("it is gone: ").then(|| assert!(list.contains("1 of which something isn't known"), "{list}"))
+    });
+    assert!(page(&address, "/?show=alarms").contains("Databases 1 to 1 of 1."));
+    seawall.stop().ok();
+}
+
+#[test]
 fn a_page_that_cannot_begin_says_why() {
     let stand = Stand::folder(Random::from_env().seed());
     let missing = stand.path("missing");
@@ -133,6 +154,7 @@ fn a_page_that_cannot_begin_says_why() {
     std::fs::write(stand.path("short"), "short").unwrap();
     for (arguments, code, exit) in [
         (&["web", "empty", "--listen", "0.0.0.0:0"][..], "config.unsafe", 2),
+        (&["web", "empty", "--host", "backup.example.org"], "config.unsafe", 2),
         (&["web", "empty", "--listen", "somewhere"], "usage.arguments", 2),
         (&["web", "empty", "--token-file", "short"], "usage.arguments", 2),
         (&["web", "empty", "--token-file", "nowhere"], "usage.arguments", 2),
@@ -149,6 +171,9 @@ fn a_page_that_cannot_begin_says_why() {
     let mut seawall = show(&stand, "empty", &[]);
     let address = address(&mut seawall);
     assert!(page(&address, "/").contains("No database has its vault here."));
+    // A proxy without a token brings everyone.
+    let brought = ask_host((&address, "localhost"), "GET", "/", "x-forwarded-for: 192.0.2.1\r\n", "");
+    assert!(brought.0 == 403 && brought.2.contains("--token-file"), "{brought:?}");
     // The address is taken.
     let taken = stand.seawall(&["web", "empty", "--listen", &address]);
     assert!(taken.stderr.contains("agent.listen"), "{taken}");

@@ -52,7 +52,7 @@ pub struct Opener {
     /// Whether this process is the one that protects, and so notes which of several vaults are behind.
     protects: bool,
     /// The owner's keys, for vaults that are encrypted.
-    owner_keys: Arc<Owner>,
+    pub(crate) owner_keys: Arc<Owner>,
     /// What the process does beside the protection.
     journal: Journal,
 }

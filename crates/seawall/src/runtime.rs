@@ -82,6 +82,32 @@ pub(crate) fn run_with<T>(threads: usize, future: impl Future<Output = Result<T,
     result
 }
 
+/// The same for a command that leaves something in a vault when its future is dropped: after a signal `tidied` deletes that. A second signal
+/// ends the process at once.
+pub(crate) fn run_tidied<T>(
+    threads: usize,
+    future: impl Future<Output = Result<T, Failure>>,
+    tidied: impl AsyncFnOnce() -> Result<(), Failure>,
+) -> Result<T, Failure> {
+    let runtime = runtime(threads)?;
+    let result = runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| no_runtime(&error))?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(|error| no_runtime(&error))?;
+        tokio::select! {
+            result = future => return result,
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        tokio::select! {
+            tidied = tidied() => tidied.map(|()| Err(Failure { next: "start it again: nothing of it is left".to_owned(), ..interrupted() }))?,
+            _ = interrupt.recv() => Err(interrupted()),
+            _ = terminate.recv() => Err(interrupted()),
+        }
+    });
+    end(runtime);
+    result
+}
+
 /// Ends the runtime of a command. Blocking jobs get a moment to end, so that they can remove their temporary folders. A
 /// job that hangs, for example on a dead file system, doesn't delay the end.
 pub(crate) fn end(runtime: Runtime) {

@@ -431,6 +431,11 @@ impl Vault {
         worst
     }
 
+    /// Whether [`Vault::protection`] has anything to ask: not every store can tell.
+    pub fn tells_protection(&self) -> bool {
+        self.inner.store.has_protection()
+    }
+
     /// What the place itself does against changes of its objects. The first call asks, with a request or two.
     pub async fn protection(&self) -> Result<Protection, Error> {
         let (store, retrier) = (&self.inner.store, &self.inner.retrier);

@@ -1,6 +1,6 @@
 //! The key `web`: where the page is served, and who may see it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use super::document::{Node, Value};
@@ -62,13 +62,30 @@ impl WebConfig {
         host(text)
     }
 
-    /// Whether only those see it who may: without a token it must be for this machine alone.
+    /// Whether only those see it who may: without a token it must be for this machine alone. A name of another machine on an address of this
+    /// one means a proxy, which brings visitors from elsewhere.
     pub fn is_guarded(&self) -> bool {
-        self.token.is_some() || self.address.ip().is_loopback()
+        self.token.is_some() || (self.address.ip().is_loopback() && self.proxied().is_none())
+    }
+
+    /// The first name under which only a proxy's visitors come.
+    fn proxied(&self) -> Option<&String> {
+        let is_here = |name: &String| {
+            let ip = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+            name == "localhost" || name.ends_with(".localhost") || ip.is_ok_and(|ip| ip.is_loopback())
+        };
+        self.hosts.iter().find(|name| !is_here(name))
     }
 
     /// Why a page that isn't guarded is refused.
     pub fn unguarded(&self) -> String {
+        if self.address.ip().is_loopback()
+            && let Some(name) = self.proxied()
+        {
+            return format!(
+                "a page without a token that a proxy serves as {name} shows itself to everyone who reaches the proxy"
+            );
+        }
         format!("a page on {} without a token shows itself to everyone who reaches it", self.address)
     }
 }
@@ -90,7 +107,7 @@ pub(super) fn read(top: &mut Fields, here: &Path) -> Result<Option<WebConfig>, L
         return Ok(Some(config));
     }
     let cause = config.unguarded();
-    let next = "set web.token or web.token-file, or listen on 127.0.0.1".to_owned();
+    let next = "set web.token or web.token-file, or listen on 127.0.0.1 without web.hosts".to_owned();
     Err(Problem::Unsafe { cause, next }.at(line))
 }
 
@@ -161,10 +178,11 @@ mod tests {
             ("web: { listen: localhost:2 }", Some(plain("127.0.0.1:2"))),
             ("web: { prefix: / }", Some(plain(WebConfig::ADDRESS))),
             (
-                "web: { prefix: /a/b-c/, hosts: [ Seawall.example, b ] }",
+                "web: { prefix: /a/b-c/, hosts: [ Seawall.example, b ], token: 0123456789abcdef }",
                 Some(WebConfig {
                     prefix: "/a/b-c".into(),
                     hosts: vec!["seawall.example".into(), "b".into()],
+                    token: Some(Hidden::new("0123456789abcdef")),
                     ..plain(WebConfig::ADDRESS)
                 }),
             ),
@@ -180,6 +198,10 @@ mod tests {
                     ..plain(WebConfig::ADDRESS)
                 }),
             ),
+            (
+                "web: { hosts: [ localhost, 127.0.0.2 ] }",
+                Some(WebConfig { hosts: vec!["localhost".into(), "127.0.0.2".into()], ..plain(WebConfig::ADDRESS) }),
+            ),
             ("web: { actions: false }", Some(plain(WebConfig::ADDRESS))),
         ] {
             assert_eq!(web(text), Ok(expected), "{text}");
@@ -194,6 +216,7 @@ mod tests {
             "web: '[::]:8400'",
             "web: 192.0.2.1:80",
             "web: { listen: 0.0.0.0:80 }",
+            "web: { hosts: [ seawall.example ] }",
             "web: { listen: somewhere }",
             "web: { token: hush }",
             "web: { token: 0123456789abcdef, token-file: /x }",

@@ -12,7 +12,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN, RETRY_AFTER, SET_COOKIE};
-use hyper::{Method, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode};
 use ring::hmac;
 use seawall_core::{Clock as _, Moment, SystemClock};
 use tokio::time::Instant;
@@ -94,6 +94,11 @@ impl Guard {
         }
         let path = page::below(prefix, &request.path);
         let Some(token) = &self.token else {
+            if is_brought(&request.headers) {
+                let told = "This page has no token, and a proxy brings visitors of other machines. \
+                            Set web.token or web.token-file (of `seawall web`: --token-file).\n";
+                return Err(Box::new(Answer::text(StatusCode::FORBIDDEN, told)));
+            }
             return match request.method == Method::GET || request.method == Method::HEAD {
                 true => Ok(Pass::default()),
                 false => Err(Box::new(Answer::status(StatusCode::METHOD_NOT_ALLOWED))),
@@ -235,6 +240,11 @@ fn name_of(host: &str) -> &str {
     }
 }
 
+/// Whether a proxy says that it brings the request of somebody else.
+fn is_brought(headers: &HeaderMap) -> bool {
+    ["forwarded", "x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name))
+}
+
 /// Whether a page of another site loads this one as a part of itself. A browser says so; a link of another site is fine.
 fn is_loaded_by_others(request: &Request) -> bool {
     let site = request.header(HeaderName::from_static("sec-fetch-site"));
@@ -338,6 +348,21 @@ mod tests {
             ("0.0.0.0:80", &["seawall.example"], "evil.example", false),
         ] {
             assert_eq!(guard(address, hosts).is_meant(host), is_meant, "{address} {hosts:?} {host}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_is_known_by_what_it_adds() {
+        for (name, expected) in [
+            ("forwarded", true),
+            ("x-forwarded-for", true),
+            ("x-real-ip", true),
+            ("x-forwarded-proto", false),
+            ("host", false),
+        ] {
+            let headers =
+                HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static("192.0.2.1"))]);
+            assert_eq!(is_brought(&headers), expected, "{name}");
         }
     }
 

@@ -64,20 +64,30 @@ impl Turns {
         name: &str,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
+        let mut has_turn = false;
         let in_turn = async {
             let _turn = self.0.acquire().await;
+            has_turn = true;
             work.await
         };
-        timeout(ANSWER, in_turn).await.unwrap_or_else(|_| {
-            Err(Failure::new(
-                Kind::Unavailable,
-                "agent.too-late",
-                name,
-                format!("its vault didn't answer within {} s", ANSWER.as_secs()),
-                "load the page again, or ask with `seawall timeline`, which waits for longer",
-            ))
+        let done = timeout(ANSWER, in_turn).await;
+        done.unwrap_or_else(|_| {
+            let late =
+                if has_turn { "its vault didn't answer" } else { "other vaults are asked, and its turn didn't come" };
+            Err(too_late(name, late))
         })
     }
+}
+
+/// The failure of a vault that hasn't told within [`ANSWER`].
+pub(super) fn too_late(name: &str, late: &str) -> Failure {
+    Failure::new(
+        Kind::Unavailable,
+        "agent.too-late",
+        name,
+        format!("{late} within {} s", ANSWER.as_secs()),
+        "load the page again, or ask with `seawall timeline`, which waits for longer",
+    )
 }
 
 type Dated<T> = Option<(Instant, Arc<T>)>;
@@ -173,5 +183,20 @@ impl Look {
     fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<SourceName, (Instant, Arc<History>)>> {
         // Whole between any two statements that can panic.
         self.histories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_turn_blames_no_vault() {
+        let turns = Turns::default();
+        let told = turns.in_time("slow", std::future::pending::<Result<(), Failure>>()).await.expect_err("too late");
+        assert!(told.cause.contains("its vault"), "{told}");
+        let _others = turns.0.acquire_many(2).await.expect("two turns");
+        let told = turns.in_time("fast", async { Ok(()) }).await.expect_err("too late");
+        assert!(told.cause.contains("its turn didn't come"), "{told}");
     }
 }

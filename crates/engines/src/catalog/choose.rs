@@ -127,8 +127,8 @@ mod tests {
         let at = |hours: i64| Moment::from_millis(hours * 3_600_000);
         let mut tallies: BTreeMap<(String, String), Tally> = BTreeMap::new();
         for (root, fact, size, hours) in [
-            ("Alpha", Fact::Ltx(0, 3), 900, 1),
-            ("beta", Fact::Ltx(0, 3), 10, 5),
+            ("Alpha", Fact::Ltx(0, 1, 3), 900, 1),
+            ("beta", Fact::Ltx(0, 1, 3), 10, 5),
             ("beta", Fact::Encryption, 10, 5),
             ("beta", Fact::Proof(at(6)), 10, 6),
             ("gamma", Fact::Index(seawall_archive::SetId::new(at(3), 1)), 100, 3),

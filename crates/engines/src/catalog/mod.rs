@@ -28,6 +28,7 @@ pub use self::choose::{Choose, Filter, Order};
 use self::names::named;
 use self::tally::{Form, Sum, Tally};
 use crate::alarms::{Facts, Keeper, Limits, Local, alarms};
+use crate::bench::is_scratch;
 use crate::lmdb;
 use crate::open::Opener;
 use crate::proofs::{EARLIER, Proofs, beyond, standing};
@@ -223,6 +224,35 @@ impl Opener {
 }
 
 impl Row {
+    /// Whether all is known of it that a vault tells, it has a point, and no alarm.
+    pub fn is_fine(&self) -> bool {
+        self.alarms.is_empty() && self.doubts.is_empty() && self.newest.is_some()
+    }
+
+    /// What it is at `now`, of an earlier listing: ages and alarms go on.
+    #[must_use]
+    pub fn aged(mut self, now: Moment) -> Self {
+        match self.newest.as_ref().map(|newest| newest.moment) {
+            Some(_) if self.link > 0 => self.take(tally::of_sets(&self.sets, now), now),
+            newest => self.age_s = newest.map(|newest| now.since(newest).as_secs()),
+        }
+        judged(self, now)
+    }
+
+    /// Keeps the newest proof that was read at an earlier listing, where that proof is there and couldn't be read now: its alarm isn't over
+    /// because the store is away.
+    pub fn keep(&mut self, former: &Self, at: Moment, now: Moment) {
+        if self.engine == "server" {
+            self.engine = former.engine;
+        }
+        if self.proved_at.is_none() || self.proof.is_some() || former.proof.is_none() {
+            return;
+        }
+        (self.proof, self.beyond) = (former.proof.clone(), former.beyond.clone());
+        self.doubts.push(format!("its newest proof couldn't be read, and the one that is shown was known before {at}"));
+        *self = judged(self.clone(), now);
+    }
+
     /// Takes over what points and copies come to.
     fn take(&mut self, sum: Sum, now: Moment) {
         let seconds = |time: std::time::Duration| time.as_secs();
@@ -279,6 +309,16 @@ fn of_server(engine: &str) -> Option<&'static str> {
     ["postgres", "mysql"].into_iter().find(|known| *known == engine)
 }
 
+/// What a replica or the sets of a server lack, if nothing of them can be restored. Pure.
+fn lacks_all(form: Form, has_first: bool, whole: &[(SetId, u64)]) -> Option<String> {
+    let lacks = match form {
+        Form::Ltx if !has_first => "it has no base",
+        Form::Sets if whole.is_empty() => "it has no complete backup",
+        _ => return None,
+    };
+    Some(format!("nothing can be restored: {lacks}"))
+}
+
 /// A row for each database. Objects that any engine may have make no database.
 fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment) -> Vec<Row> {
     let sealed: BTreeSet<String> = tallies
@@ -299,6 +339,13 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
         if form == Form::Cluster && (tally.base.is_none() || tally.logged.is_none()) {
             let lacks = if tally.base.is_none() { "base" } else { "log" };
             doubts.push(format!("nothing can be restored: it has no {lacks}"));
+        }
+        doubts.extend(lacks_all(form, tally.has_first, &sets));
+        if is_scratch(&root) {
+            doubts.insert(
+                0,
+                "`seawall bench` made it to be measured, and left it behind: delete everything below it".to_owned(),
+            );
         }
         if tally.later > 0 {
             doubts.push(format!("{} names have moments of the future, and are left out", tally.later));
@@ -357,4 +404,94 @@ fn judged(mut row: Row, now: Moment) -> Row {
     row.alarms = alarms(&facts, &Limits::default(), now);
     row.alarms.retain(|alarm| TOLD.contains(&&*alarm.code));
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names::Fact;
+    use super::*;
+
+    fn at(hours: i64) -> Moment {
+        Moment::from_millis(hours * 3_600_000)
+    }
+
+    fn row(root: &str, facts: &[(Fact, i64)], now: i64) -> Row {
+        let mut tally = Tally::default();
+        facts.iter().for_each(|(fact, hours)| tally.add(fact.clone(), 10, at(*hours)));
+        let tallies = BTreeMap::from([((root.to_owned(), String::new()), tally)]);
+        rows(tallies, &VaultUrl::parse("file:///backups").expect("a URL"), at(now)).remove(0)
+    }
+
+    fn sets() -> Vec<(Fact, i64)> {
+        let set = |hours| (Fact::Index(SetId::new(at(hours), 1)), hours);
+        vec![set(0), set(24), set(48), (Fact::Link(3), 48)]
+    }
+
+    #[test]
+    fn what_cannot_be_restored_is_told() {
+        let id = SetId::new(at(1), 1);
+        let run = "eu/seawall-bench-00000000000000ff";
+        for (root, facts, told) in [
+            ("a", vec![(Fact::Ltx(9, 1, 5), 1), (Fact::Ltx(0, 6, 6), 2)], None),
+            (
+                "a",
+                vec![(Fact::Ltx(0, 5, 5), 1), (Fact::Ltx(1, 2, 6), 2)],
+                Some("nothing can be restored: it has no base"),
+            ),
+            ("a", vec![(Fact::Chunk(id), 1)], Some("nothing can be restored: it has no complete backup")),
+            ("a", sets(), None),
+            (
+                run,
+                sets(),
+                Some("`seawall bench` made it to be measured, and left it behind: delete everything below it"),
+            ),
+        ] {
+            let row = row(root, &facts, 50);
+            assert_eq!(row.doubts.first().map(String::as_str), told, "{facts:?}");
+            assert_eq!(row.is_fine(), told.is_none());
+        }
+    }
+
+    #[test]
+    fn ages_and_alarms_go_on_after_a_listing() {
+        let listed = judged(row("a", &sets(), 49), at(49));
+        assert!(listed.is_fine() && listed.age_s == Some(3600), "{listed:?}");
+        let later = listed.aged(at(48 + 40));
+        assert_eq!(later.age_s, Some(40 * 3600));
+        assert_eq!(later.alarms.iter().map(|alarm| &*alarm.code).collect::<Vec<_>>(), ["alarm.backup-overdue"]);
+        let replica = row("a", &[(Fact::Ltx(9, 1, 5), 1)], 2);
+        assert_eq!(replica.aged(at(11)).age_s, Some(36_000));
+    }
+
+    #[test]
+    fn a_proof_that_cannot_be_read_now_keeps_its_alarm() {
+        let facts = [(Fact::Ltx(9, 1, 5), 1), (Fact::Proof(at(2)), 2)];
+        let failed = Proof {
+            database: "a".into(),
+            engine: "sqlite".into(),
+            at: at(2),
+            point: None,
+            level: Level::Content,
+            restore_ms: 1,
+            duration_ms: 2,
+            objects: 3,
+            read_bytes: 4,
+            fresh_bytes: 0,
+            restored_bytes: 5,
+            moments: Vec::new(),
+            faults: vec![seawall_core::Fault { code: "x".into(), object: "o".into(), cause: "c".into() }],
+            inconclusive: false,
+            doubts: Vec::new(),
+            host: "h".into(),
+        };
+        let former = judged(Row { proof: Some(failed), ..row("a", &facts, 3) }, at(3));
+        assert_eq!(former.alarms.len(), 1, "{former:?}");
+        let mut now = judged(row("a", &facts, 4), at(4));
+        assert!(now.alarms.is_empty());
+        now.keep(&former, at(3), at(4));
+        assert_eq!((now.alarms.len(), now.doubts.len(), now.is_fine()), (1, 1, false), "{now:?}");
+        let mut without = row("a", &facts[..1], 4);
+        without.keep(&former, at(3), at(4));
+        assert_eq!(without.proof, None, "a record that is gone says nothing");
+    }
 }

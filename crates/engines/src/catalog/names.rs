@@ -29,8 +29,8 @@ pub(super) struct Named<'a> {
 /// What an object says by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fact {
-    /// An LTX file, by its level and last transaction.
-    Ltx(u8, u64),
+    /// An LTX file, by its level, its first and its last transaction.
+    Ltx(u8, u64, u64),
     /// A file of a replica from before Litestream 0.5.
     Generation,
     /// A snapshot of an LMDB environment: the instance that sent it, and when.
@@ -64,7 +64,7 @@ pub(super) fn named(scheme: Scheme, key: &str) -> Option<Named<'_>> {
         return of_vault(
             root,
             match object {
-                Replicated::Ltx { level, max } => Fact::Ltx(level, max.0),
+                Replicated::Ltx { level, max } => Fact::Ltx(level, first_of(key), max.0),
                 Replicated::Generation => Fact::Generation,
             },
         );
@@ -102,6 +102,12 @@ pub(super) fn named(scheme: Scheme, key: &str) -> Option<Named<'_>> {
     own(key[..at].trim_end_matches('/'), &key[at + OWN.len()..])
 }
 
+/// The first transaction in an LTX file, which its name begins with.
+fn first_of(key: &str) -> u64 {
+    let name = key.rsplit('/').next().unwrap_or_default();
+    name.split('-').next().and_then(|first| u64::from_str_radix(first, 16).ok()).unwrap_or(0)
+}
+
 /// The prefix of the vault whose log has this object.
 fn of_log(key: &str) -> Option<&str> {
     let at = key.rmatch_indices(PHYSICAL).map(|(at, _)| at).find(|at| *at == 0 || key[..*at].ends_with('/'))?;
@@ -136,9 +142,9 @@ mod tests {
         let id: SetId = "20261121T100000123Z-9f3a6c11".parse().expect("a name");
         let moment: Moment = "2026-11-21T10:00:00.123Z".parse().expect("a moment");
         for (scheme, key, expected) in [
-            (Scheme::S3, format!("a/0000/{LTX}"), Some(("a", None, Fact::Ltx(0, 10)))),
-            (Scheme::File, format!("a/b/ltx/9/{LTX}"), Some(("a/b", None, Fact::Ltx(9, 10)))),
-            (Scheme::S3, format!("seawall/0009/{LTX}"), Some(("seawall", None, Fact::Ltx(9, 10)))),
+            (Scheme::S3, format!("a/0000/{LTX}"), Some(("a", None, Fact::Ltx(0, 1, 10)))),
+            (Scheme::File, format!("a/b/ltx/9/{LTX}"), Some(("a/b", None, Fact::Ltx(9, 1, 10)))),
+            (Scheme::S3, format!("seawall/0009/{LTX}"), Some(("seawall", None, Fact::Ltx(9, 1, 10)))),
             (Scheme::S3, format!("shop/{SET}/index.json"), Some(("shop", None, Fact::Index(id)))),
             (Scheme::S3, "shop/chain/00000003.json".into(), Some(("shop", None, Fact::Link(3)))),
             (

@@ -50,6 +50,8 @@ pub(super) struct Tally {
     pub(super) form: Option<Form>,
     pub(super) objects: u64,
     pub(super) bytes: u64,
+    /// Whether there is a file that begins with the first transaction. Each restore of a replica begins with such a file.
+    pub(super) has_first: bool,
     /// The last transaction, and when its first object was written.
     last: Option<(u64, Moment)>,
     /// The newest snapshot, with its instance.
@@ -102,7 +104,8 @@ impl Tally {
             self.form = form.or(self.form);
         }
         match fact {
-            Fact::Ltx(level, max) => {
+            Fact::Ltx(level, min, max) => {
+                self.has_first |= min == 1;
                 self.last = Some(match self.last {
                     Some((last, at)) if last > max => (last, at),
                     // Objects with the same transactions are merged from the first.
@@ -249,12 +252,12 @@ mod tests {
     #[test]
     fn a_replica() {
         let sound = [
-            (Fact::Ltx(0, 5), 10, 60),
-            (Fact::Ltx(0, 6), 10, 61),
-            (Fact::Ltx(1, 6), 15, 62),
-            (Fact::Ltx(9, 1), 100, 0),
-            (Fact::Ltx(9, 3), 200, 24),
-            (Fact::Ltx(9, 5), 300, 48),
+            (Fact::Ltx(0, 1, 5), 10, 60),
+            (Fact::Ltx(0, 1, 6), 10, 61),
+            (Fact::Ltx(1, 1, 6), 15, 62),
+            (Fact::Ltx(9, 1, 1), 100, 0),
+            (Fact::Ltx(9, 1, 3), 200, 24),
+            (Fact::Ltx(9, 1, 5), 300, 48),
             (Fact::Hole, 1, 50),
             (Fact::Proof(at(7)), 1, 8),
             (Fact::Proof(at(5)), 1, 8),
@@ -306,7 +309,7 @@ mod tests {
     #[test]
     fn a_new_replica_beside_an_old_one() {
         for order in [[0, 1], [1, 0]] {
-            let facts = [(Fact::Generation, 5, 1), (Fact::Ltx(0, 4), 5, 3)];
+            let facts = [(Fact::Generation, 5, 1), (Fact::Ltx(0, 1, 4), 5, 3)];
             let tally = tally(&order.map(|at: usize| facts[at].clone()));
             assert_eq!(tally.form, Some(Form::Ltx));
             assert_eq!(told(&tally, 9).0, Some(("0000000000000004".into(), 3)));

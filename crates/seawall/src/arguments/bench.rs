@@ -11,7 +11,9 @@ use super::{EncryptionArguments, ServerArguments};
     seawall bench postgresql://backup@db/shop s3://bucket/scratch\n  \
     seawall bench mysql://backup@db/ --jobs 4 --compression zstd:3\n  \
     seawall bench s3://bucket/scratch\n\n\
-    The source is read twice, and nothing is written to it. In a vault everything lies below names of its own, and is deleted at the end.")]
+    The source is read twice with the locks of `seawall backup`, and nothing is written to it: on MySQL and MariaDB tables without\n\
+    transactions take no writes meanwhile, and other changes of tables wait. In a vault everything lies below names of its own,\n\
+    and is deleted at the end. Where what is deleted may stay, only small objects are written.")]
 pub(crate) struct BenchArguments {
     /// A server (postgresql://ROLE@HOST:PORT/DATABASE or mysql://…), or a vault
     #[arg(value_name = "SERVER|VAULT")]

@@ -1,6 +1,6 @@
 //! `seawall bench`: how fast a backup is here, beside the ceilings of source, codec and store.
 
-use seawall_agent::bench::{Figure, OfServer, OfStore};
+use seawall_agent::bench::{Figure, OfServer, OfStore, Scratch};
 use seawall_agent::{BackupRequest, ServerUrl};
 use seawall_core::Failure;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::backup::{compression, limits, waited};
 use crate::arguments::BenchArguments;
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
-use crate::output::{Output, to_json};
+use crate::output::{Output, complain, to_json};
 use crate::progress::progress;
 use crate::{runtime, server, table};
 
@@ -29,13 +29,15 @@ fn of_vault(arguments: &BenchArguments, edge: &Edge) -> Result<Output, Failure> 
         return Err(usage("usage.arguments", second, &cause, next));
     }
     let place = server::place(&arguments.source, edge)?;
-    let jobs = limits(&arguments.server)?.jobs;
+    let limits = limits(&arguments.server)?;
+    let jobs = limits.jobs;
     let opener = edge.opener(runtime::working())?;
-    let found = runtime::run_with(runtime::serving(jobs), opener.bench_store(&place, jobs))?;
+    let found = runtime::run_with(runtime::serving(jobs), opener.bench_store(&place, jobs, limits.memory))?;
     let text = format!(
-        "{}\n{}{}",
+        "{}\n{}{}{}",
         machine_line(),
         table::table(&["", "a second", "moved", "in"], store(&found), &[1, 2, 3]),
+        kept(&found),
         left(&found)
     );
     let document = json!({ "machine": machine(), "store": found });
@@ -52,10 +54,19 @@ fn of_server(arguments: &BenchArguments, edge: &Edge, json: bool) -> Result<Outp
     let encryption = arguments.encryption.read(edge)?;
     let opener = edge.opener(runtime::working())?;
     let progress = progress(edge, json);
-    let found = runtime::run_with(runtime::serving(jobs), async {
-        let place = (vault.as_ref(), encryption.as_ref());
-        opener.bench_server(&source, &request, &edge.environment, place, progress).await
-    })?;
+    let scratch = Scratch::new(|place| {
+        let end = "It is deleted at the end; if this process is killed, delete everything below it.";
+        complain(&format!("The backup that is measured is made below {place}. {end}\n"));
+    });
+    let measured = async {
+        let into = (vault.as_ref(), encryption.as_ref(), &scratch);
+        opener.bench_server(&source, &request, &edge.environment, into, progress).await
+    };
+    let tidied = async || match &vault {
+        Some(vault) => opener.end_bench(vault, &scratch, true).await,
+        None => Ok(()),
+    };
+    let found = runtime::run_tidied(runtime::serving(jobs), measured, tidied)?;
     let mut document = to_json(&found);
     if let Some(fields) = document.as_object_mut() {
         fields.insert("machine".into(), machine());
@@ -75,21 +86,28 @@ fn render(found: &OfServer) -> String {
     }
     rows.extend(of_store.iter().flat_map(store));
     let place = match (backup.in_vault, of_store) {
-        (true, _) => "into the vault",
-        (false, None) => "into nothing",
-        (false, Some(_)) => "into nothing: the vault keeps what is deleted",
+        (true, _) => "into the vault".to_owned(),
+        (false, None) => "into nothing".to_owned(),
+        (false, Some(store)) => format!("into nothing: {}", store.keeps_rows().unwrap_or("the vault takes no rows")),
     };
     rows.push(row(&format!("a whole backup, {place}"), backup.figure));
     let share = u128::from(backup.figure.bytes_per_second) * 100 / u128::from((*ceiling).max(1));
     let stored = table::bytes(backup.stored);
+    let lowest = match bound {
+        Some(bound) => format!("The lowest ceiling is that of the {bound}"),
+        None => "The backup was faster than the lowest figure above, which was measured colder (without rows in the server's memory) or in \
+                 other conditions, and bounds nothing. That figure"
+            .to_owned(),
+    };
     format!(
-        "{source}\n{}, {} with {jobs} connections\n{}\nThe lowest ceiling is that of the {bound}: {} of rows a second. The backup of {} rows ({stored} stored) reaches {share} % of it{}\n{}",
+        "{source}\n{}, {} with {jobs} connections\n{}\n{lowest}: {} of rows a second. The backup of {} rows ({stored} stored) reaches {share} % of it{}\n{}{}",
         machine_line(),
         table::bytes(read.bytes),
         table::table(&["", "a second", "moved", "in"], rows, &[1, 2, 3]),
         table::bytes(*ceiling),
         backup.rows,
         waited(&backup.stages),
+        of_store.as_ref().map(kept).unwrap_or_default(),
         of_store.as_ref().map(left).unwrap_or_default(),
     )
 }
@@ -111,7 +129,17 @@ fn store(found: &OfStore) -> Vec<Vec<String>> {
 }
 
 fn left(found: &OfStore) -> String {
-    found.left.iter().map(|name| format!("not deleted: {name}\n")).collect()
+    let left = found.left.iter().map(|name| format!("not deleted: {name}\n"));
+    let earlier =
+        found.earlier.iter().map(|name| format!("left behind by an earlier run, delete everything below it: {name}\n"));
+    left.chain(earlier).collect()
+}
+
+/// What a person should know of a store that doesn't give up what is deleted.
+fn kept(found: &OfStore) -> String {
+    let Some(why) = found.keeps_rows() else { return String::new() };
+    let written = if found.up.is_none() { "only small objects were written" } else { "what was written may stay" };
+    format!("{}: {why}; {written}\n", found.vault)
 }
 
 fn percent(per_mille: u64) -> String {
@@ -137,6 +165,30 @@ fn machine_line() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn store(keeps_deleted: Option<bool>, up: Option<Figure>) -> OfStore {
+        let (put_ms, get_ms, down, left, earlier) = Default::default();
+        let (vault, encrypted) = ("s3://b".to_owned(), Some(false));
+        OfStore { vault, lanes: 1, put_ms, get_ms, up, down, encrypted, keeps_deleted, deletes: true, left, earlier }
+    }
+
+    #[test]
+    fn a_store_that_keeps_what_is_deleted_is_told() {
+        let figure = Figure { bytes: 1, ms: 1, bytes_per_second: 1 };
+        for (keeps, up, told) in [
+            (Some(false), Some(figure), ""),
+            (Some(true), None, "s3://b: the vault keeps what is deleted; only small objects were written\n"),
+            (
+                None,
+                Some(figure),
+                "s3://b: whether the vault keeps what is deleted isn't known; what was written may stay\n",
+            ),
+        ] {
+            assert_eq!(kept(&store(keeps, up)), told);
+        }
+        let found = OfStore { earlier: vec!["seawall-bench-1".to_owned()], ..store(Some(false), None) };
+        assert!(left(&found).contains("seawall-bench-1"));
+    }
 
     #[test]
     fn shares() {

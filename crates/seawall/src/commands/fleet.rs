@@ -57,8 +57,7 @@ fn choose(arguments: &FleetArguments) -> Result<Choose, Failure> {
 /// warning, and so does a choice of nothing.
 fn check(rows: &[Row], is_whole: bool) -> Exit {
     let is_critical = |row: &Row| row.alarms.iter().any(|alarm| alarm.severity == Severity::Critical);
-    let is_fine = |row: &Row| row.alarms.is_empty() && row.doubts.is_empty() && row.newest.is_some();
-    Exit::judge(!rows.iter().any(is_critical), is_whole && !rows.is_empty() && rows.iter().all(is_fine))
+    Exit::judge(!rows.iter().any(is_critical), is_whole && !rows.is_empty() && rows.iter().all(Row::is_fine))
 }
 
 fn text(found: &Catalogued) -> String {

@@ -62,7 +62,7 @@ fn config(arguments: &WebArguments, edge: &Edge) -> Result<WebConfig, Failure> {
         })?;
     }
     if !config.is_guarded() {
-        let next = "name a file with --token-file, or listen on 127.0.0.1";
+        let next = "name a file with --token-file, or listen on 127.0.0.1 without --host";
         return Err(usage("config.unsafe", "--listen", &config.unguarded(), next));
     }
     Ok(config)

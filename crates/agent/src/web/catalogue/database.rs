@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use hyper::StatusCode;
 use maud::{Markup, html};
-use seawall_core::{Clock as _, Failure, SystemClock};
+use seawall_core::{Clock as _, Failure, Status, SystemClock};
 use seawall_engines::catalog::Row;
 use seawall_engines::read_when;
 
@@ -22,6 +22,11 @@ impl Catalogue {
     /// The screen of a database. `at` is the moment whose restore is planned, if one is asked for.
     pub(super) async fn database(&self, name: &str, vault: &str, at: Option<&str>) -> Answer {
         let told = self.look.all().await;
+        if told.shelves.is_none() {
+            let mut answer = self.page(Screen::Database, "A database", &told, &html! {});
+            answer.status = StatusCode::SERVICE_UNAVAILABLE;
+            return answer;
+        }
         let is_it = |one: &&Shelved| one.row.name == name && one.row.vault == vault;
         let Some(one) = told.shelves.as_ref().and_then(|shelves| shelves.all.iter().find(is_it)) else {
             let next = "The prefix has no such database, or not any more.";
@@ -38,7 +43,7 @@ impl Catalogue {
         let shown = Shown { prefix: &self.prefix, named: &named, at, planned: planned.as_ref(), history: &history };
         let body = html! {
             (facts(one))
-            (alarms(&one.status))
+            (alarms(&Status { alarms: one.row.alarms.clone(), ..one.status.clone() }))
             (restore(&shown, |_, _| None))
             (of_proofs(&history))
         };

@@ -1,9 +1,11 @@
 //! The databases below a prefix, and their proofs.
 
+use std::time::Duration;
+
 use hyper::StatusCode;
 use maud::{Markup, PreEscaped, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use seawall_core::{Severity, Status};
+use seawall_core::{Moment, Severity, Status};
 use seawall_engines::catalog::Row;
 
 use super::Catalogue;
@@ -32,6 +34,9 @@ const SORTS: &[(Sort, &str, &str)] = &[
     (Sort::Size, "size", "Size"),
     (Sort::Proof, "proof", "Oldest proof"),
 ];
+
+/// Days for which a proof counts after it, while points come.
+const DAYS: u64 = 35;
 
 /// Doubts of one database that are listed in a row.
 const DOUBTS: usize = 3;
@@ -85,13 +90,15 @@ impl List for Databases {
     fn sum(&self, all: &[Shelved]) -> Markup {
         let worst = |one: &Shelved| one.row.alarms.iter().map(|alarm| alarm.severity).max();
         let with = |severity| all.iter().filter(|one| worst(one) == Some(severity)).count();
+        let unknown = all.iter().filter(|one| one.row.alarms.is_empty() && !one.row.is_fine()).count();
         let size = all.iter().fold(0u64, |sum, one| sum.saturating_add(one.row.bytes));
         html! {
             @if all.is_empty() { p.warn { "No database has its vault here." } }
             @else {
                 p {
                     (count(all.len(), "database", "databases")) ", " (bytes(size)) " stored; "
-                    (with(Severity::Warning)) " with a warning, " (with(Severity::Critical)) " with a critical alarm."
+                    (with(Severity::Warning)) " with a warning, " (with(Severity::Critical)) " with a critical alarm"
+                    @if unknown > 0 { ", " (unknown) " of which something isn't known" } "."
                 }
             }
         }
@@ -141,11 +148,15 @@ impl List for Proofs {
     }
 
     fn sum(&self, all: &[Shelved]) -> Markup {
-        let holds = all.iter().filter(|one| one.row.proof.as_ref().is_some_and(|proof| proof.holds())).count();
+        let holds = |one: &&Shelved| one.row.proof.as_ref().is_some_and(|proof| proof.holds());
+        let old = all.iter().filter(holds).filter(|one| is_old(&one.row)).count();
+        let holds = all.iter().filter(holds).count() - old;
         html! {
             p {
                 (count(holds, "database", "databases")) " of " (all.len())
-                " has a proof that holds. A proof is a restore that was really done and checked."
+                " has a proof that holds"
+                @if old > 0 { ", and " (old) " one that is more than " (DAYS) " days older than the newest point" }
+                ". A proof is a restore that was really done and checked."
             }
         }
     }
@@ -185,11 +196,26 @@ pub(super) fn name(row: &Row) -> &str {
 /// The badge of the newest proof.
 pub(super) fn proof(one: &Shelved) -> Badge {
     match (&one.row.proof, one.row.proved_at) {
-        (Some(_), _) => verdict::proof(&one.status),
+        (Some(_), _) => {
+            let badge = verdict::proof(&one.status);
+            match badge.tone == Tone::Good && is_old(&one.row) {
+                true => Badge { tone: Tone::Warn, text: format!("{}, long before the newest point", badge.text) },
+                false => badge,
+            }
+        }
         // A record that is there and can't be read proves nothing.
         (None, Some(_)) => Badge { tone: Tone::Warn, text: "its record can't be read".into() },
         (None, None) => Badge { tone: Tone::Quiet, text: "never proved".into() },
     }
+}
+
+/// Whether so much came after the newest proof that it says little. Of a database at rest a proof says as much as ever.
+fn is_old(row: &Row) -> bool {
+    row.proof.as_ref().zip(row.newest.as_ref()).is_some_and(|(proof, newest)| is_long(proof.at, newest.moment))
+}
+
+fn is_long(proof: Moment, newest: Moment) -> bool {
+    newest.since(proof) > Duration::from_secs(DAYS * 24 * 3600)
 }
 
 /// Growth for people.
@@ -223,6 +249,21 @@ fn to_know(row: &Row) -> Markup {
         @if let Some(holes) = holes { div { (count(holes, "hole", "holes")) } }
         @if let Some(gaps) = gaps { div { (count(gaps, "gap", "gaps")) " between backups" } }
         @for doubt in row.doubts.iter().take(DOUBTS) { div { bdi { (doubt) } } }
-        @if is_silent && holes.is_none() && gaps.is_none() { "nothing" }
+        @if is_silent && holes.is_none() && gaps.is_none() {
+            @if row.newest.is_some() { "nothing" } @else { "no point is known" }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_counts_for_a_while_after_it() {
+        let at = |days: i64| Moment::from_millis(days * 86_400_000);
+        for (proof, newest, expected) in [(0, 0, false), (0, 35, false), (0, 36, true), (1000, 0, false)] {
+            assert_eq!(is_long(at(proof), at(newest)), expected, "{proof} {newest}");
+        }
     }
 }

@@ -17,16 +17,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hyper::StatusCode;
 use maud::{Markup, html};
-use seawall_core::{Failure, Shutdown};
+use seawall_core::{Clock as _, Failure, Shutdown, SystemClock};
 use seawall_engines::Opener;
 use seawall_vault::VaultUrl;
 
 use self::look::{Look, Told};
 use super::filter::Filter;
 use super::guard::Guard;
+use super::look::ANSWER;
 use super::page::{self, Around, Content, Screen, below};
 use super::screens::{failure, time};
 use crate::config::WebConfig;
+use crate::figures::span;
 use crate::http::{Answer, Handler, Listener, Request, serve};
 
 /// What the page of a prefix shows, and to whom.
@@ -44,24 +46,27 @@ pub struct PrefixPage {
 }
 
 impl PrefixPage {
-    /// Lists the prefix, and shows it until `shutdown` begins. `listens` is called with the address once the page can be visited.
+    /// Listens, lists the prefix, and shows it until `shutdown` begins. `listens` is called with the address once the page can be visited.
     ///
     /// # Errors
     /// When the prefix can't be listed at the start, or the address can't be had.
     pub async fn show(self, shutdown: &Shutdown, listens: impl FnOnce(&str)) -> Result<(), Failure> {
         let Self { config, opener, prefix, fresh, version } = self;
         let (address, below) = (config.address, config.prefix.clone());
-        let look = Look::new(opener, prefix, fresh);
-        tokio::select! {
-            () = shutdown.graceful() => return Ok(()),
-            first = look.first() => first?,
-        }
         let listener = Listener::tcp(address).await?;
         listens(&listener.address());
-        let page = Catalogue { guard: Guard::new(config), look, prefix: below, version };
+        let look = Look::new(opener, prefix, fresh);
+        tracing::info!(prefix = look.url(), "page: listing the prefix");
+        let page = Arc::new(Catalogue { guard: Guard::new(config), look, prefix: below, version });
+        let mut serving = std::pin::pin!(serve(listener, Arc::clone(&page)));
+        tokio::select! {
+            () = shutdown.graceful() => return Ok(()),
+            () = &mut serving => return Ok(()),
+            first = page.look.first() => first?,
+        }
         tokio::select! {
             () = shutdown.graceful() => {}
-            () = serve(listener, Arc::new(page)) => {}
+            () = &mut serving => {}
         }
         Ok(())
     }
@@ -116,12 +121,20 @@ impl Catalogue {
 
     /// From when the listing is, and what it lacks.
     fn of_listing(&self, told: &Told) -> Markup {
+        let age = told.shelves.as_ref().map(|shelves| SystemClock.now().since(shelves.at));
+        let old = age.filter(|age| *age > self.look.fresh() + 2 * ANSWER);
         html! {
+            @if let Some(old) = old {
+                p.warn {
+                    "The listing is from " (span(u64::try_from(old.as_millis()).unwrap_or(u64::MAX)))
+                    " ago. Ages and alarms are those of now; what came into the vaults since then isn't known."
+                }
+            }
             @match &told.shelves {
                 Some(shelves) => p.quiet {
                     "Below " bdi { (self.look.url()) } ", as it was listed at " (time(shelves.at)) " in "
                     (shelves.pages) @if shelves.pages == 1 { " request" } @else { " requests" }
-                    ". Loading this page lists it again once that is " (crate::figures::span(self.look.fresh_millis())) " ago."
+                    ". Loading this page lists it again once that is " (span(self.look.fresh_millis())) " ago."
                     @if told.is_listing { " It is being listed now." }
                 }
                 None if told.failure.is_none() => p.warn {
