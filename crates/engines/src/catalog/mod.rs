@@ -99,6 +99,9 @@ pub struct Row {
     /// Its whole backup sets with their bytes, oldest first.
     #[serde(skip)]
     sets: Vec<(SetId, u64)>,
+    /// The schedule that the newest set records.
+    #[serde(skip)]
+    timetable: Option<Timetable>,
     /// When a backup was due, if that is over.
     #[serde(skip)]
     due: Option<Moment>,
@@ -233,7 +236,10 @@ impl Row {
     #[must_use]
     pub fn aged(mut self, now: Moment) -> Self {
         match self.newest.as_ref().map(|newest| newest.moment) {
-            Some(_) if self.link > 0 => self.take(tally::of_sets(&self.sets, now), now),
+            Some(_) if self.link > 0 => {
+                let schedule = self.timetable.as_ref().and_then(Timetable::schedule);
+                self.take(tally::of_sets(&self.sets, schedule.as_ref(), now), now);
+            }
             newest => self.age_s = newest.map(|newest| now.since(newest).as_secs()),
         }
         judged(self, now)
@@ -270,8 +276,8 @@ impl Row {
         let named: Vec<SetId> = manifests.iter().map(|set| set.id).collect();
         let doubt = linked::unlinked(&mut self.sets, &named);
         let newest = self.sets.last().map(|(id, _)| *id);
-        let timetable = manifests.iter().find(|set| Some(set.id) == newest).and_then(|set| set.schedule.as_ref());
-        let schedule = timetable.and_then(Timetable::schedule);
+        self.timetable = manifests.iter().find(|set| Some(set.id) == newest).and_then(|set| set.schedule.clone());
+        let schedule = self.timetable.as_ref().and_then(Timetable::schedule);
         if doubt.is_some() || schedule.is_some() {
             self.take(tally::of_sets(&self.sets, schedule.as_ref(), now), now);
         }
@@ -380,6 +386,7 @@ fn rows(tallies: BTreeMap<(String, String), Tally>, url: &VaultUrl, now: Moment)
             database,
             link: tally.link,
             sets,
+            timetable: None,
             due: None,
             beyond: None,
         };

@@ -51,6 +51,7 @@ async fn written_anew(
         point: manifest.point,
         artefact: None,
         sample: None,
+        schedule: None,
         detail: manifest.detail.clone(),
     };
     let manifest = writer.finish(facts, &*world.clock).await.expect("finished");

@@ -140,6 +140,7 @@ async fn changed(vault: &Vault, to: &Vault, change: impl FnOnce(&mut Vec<(String
         point: manifest.point,
         artefact: manifest.artefact,
         sample: manifest.sample,
+        schedule: manifest.schedule,
         detail: manifest.detail,
     };
     let manifest = writer.finish(facts, &SystemClock).await.expect("written");
