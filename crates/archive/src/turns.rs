@@ -133,7 +133,9 @@ impl Drop for Turn<'_> {
         state.working = state.working.saturating_sub(1);
         if let Some(surplus) = state.surplus.checked_sub(1) {
             state.surplus = surplus;
-            self.permit.take().map(SemaphorePermit::forget);
+            if let Some(permit) = self.permit.take() {
+                permit.forget();
+            }
         }
     }
 }
