@@ -6,13 +6,13 @@
 /// control group around it leaves (systemd's `MemoryMax=`, a container's limit). `None` where the system doesn't tell.
 pub fn free_memory() -> Option<u64> {
     let read = |file: &str| std::fs::read_to_string(file).ok();
-    least(&read, "MemAvailable:", Bytes::Left)
+    least(read, "MemAvailable:", Bytes::Left)
 }
 
 /// Bytes of memory of the machine, or of the narrowest control group around this process. `None` where the system doesn't tell.
 pub fn machine_memory() -> Option<u64> {
     let read = |file: &str| std::fs::read_to_string(file).ok();
-    least(&read, "MemTotal:", Bytes::All)
+    least(read, "MemTotal:", Bytes::All)
 }
 
 /// The least of what the machine and its control groups say. A service may see one of them only: `ProcSubset=pid` hides the machine's.

@@ -201,7 +201,7 @@ impl Reader<'_> {
 
     /// `seq_page_cost='1'` in parentheses.
     fn setting_of_space(&mut self) -> bool {
-        let is_one = self.name().is_some() && self.sign('=') && (self.text() || self.number());
+        let is_one = self.name().is_some() && self.sign('=') && (self.text() || self.decimal());
         is_one && (self.sign(',') || self.rest.first().is_some_and(|token| token.is_sign(')')))
     }
 
@@ -311,6 +311,11 @@ impl Reader<'_> {
         self.take(is_one)
     }
 
+    /// A number with a fraction or without.
+    fn decimal(&mut self) -> bool {
+        self.number() && (!self.sign('.') || self.number())
+    }
+
     /// A name, as the server takes it.
     fn name(&mut self) -> Option<String> {
         let first = self.rest.first()?;
@@ -366,6 +371,7 @@ mod tests {
             ("GRANT \"ON\" TO shop", member("ON", "shop")),
             ("CREATE TABLESPACE fast OWNER shop LOCATION '/mnt/fast'", Global::Tablespace("fast".into())),
             ("ALTER TABLESPACE fast SET (seq_page_cost = '1', random_page_cost=2)", space("fast")),
+            ("ALTER TABLESPACE fast SET (random_page_cost=1.1, effective_io_concurrency=200)", space("fast")),
             ("GRANT ALL ON TABLESPACE fast TO shop", space("fast")),
             ("GRANT CREATE ON TABLESPACE fast TO PUBLIC", space("fast")),
             ("REVOKE ALL ON TABLESPACE fast FROM shop", space("fast")),

@@ -6,7 +6,7 @@
 //! statements without firing triggers), `guard` (two sessions that run a script on the server of a proof), `powers` (which of the
 //! two runs a statement?) with `bare` (its words) and `routine` (functions in two steps), `owned` (the owner of an object
 //! without one), `versions` (a server's own versions of columns, in statements), `judged` (which statements are left out without
-//! owners?), `written` (does a program that backs up one database write a statement?) with `copied` (COPY) and `tokens`, `global` (what does a statement of `pg_dumpall` make?), `created` (how was a database created?).
+//! owners?), `written` (does a program that backs up one database write a statement?) with `copied` (COPY), `target` (which table do rows go to?) and `tokens`, `global` (what does a statement of `pg_dumpall` make?), `created` (how was a database created?).
 
 pub(crate) mod account;
 pub(crate) mod allowed;
@@ -24,6 +24,7 @@ pub(crate) mod replica;
 pub(crate) mod routine;
 pub(crate) mod script;
 pub(crate) mod select;
+pub(crate) mod target;
 pub(crate) mod toc;
 pub(crate) mod tokens;
 pub(crate) mod versions;

@@ -188,7 +188,9 @@ impl Scanner {
                     self.at = self.line.len();
                     return Ok(true);
                 }
-                if self.begun || ![&br"\restrict"[..], br"\unrestrict"].contains(&word) {
+                // pg_dump --create writes it before it connects to a database with signs in its name.
+                let is_encoding = self.takes_connect && rest.trim_ascii_end() == br"\encoding SQL_ASCII";
+                if self.begun || !is_encoding && ![&br"\restrict"[..], br"\unrestrict"].contains(&word) {
                     return Err(Refusal::Command(self.number()));
                 }
                 self.take(rest.len());
@@ -417,6 +419,25 @@ mod tests {
                 assert!(between, "{script}");
             }
         }
+    }
+
+    #[test]
+    fn what_pg_dump_writes_before_it_connects_is_passed_over() {
+        let connect = b"\\encoding SQL_ASCII\n\\connect -reuse-previous=on \"dbname='my-db'\"\n";
+        let read = |with_connect: bool, script: &[u8]| {
+            let (mut scanner, mut rest) = (Scanner::with_connect(with_connect), script);
+            while !rest.is_empty() {
+                rest = &rest[scanner.feed(rest)..];
+                if let Some(found) = scanner.statement()? {
+                    return Ok(Some(found));
+                }
+            }
+            Ok::<_, Refusal>(None)
+        };
+        let found = read(true, connect).expect("nothing is refused");
+        assert_eq!(found.as_deref(), Some(&br#"\connect -reuse-previous=on "dbname='my-db'""#[..]));
+        assert!(read(false, connect).is_err());
+        assert!(read(true, b"\\encoding UTF8\n").is_err() && read(true, b"\\encoding SQL_ASCII x\n").is_err());
     }
 
     #[test]

@@ -5,7 +5,11 @@
 //! What reaches the server, its roles or another database is refused (I8). The judge looks at the words that a statement begins
 //! with, and at all of it where only the end tells. It doesn't look into functions and expressions: these run as the role that restores.
 
+use std::collections::BTreeSet;
+
 use crate::schema::copied::{Copy, copy};
+use crate::schema::powers::is_of_event_triggers;
+use crate::schema::target::{self, Target};
 use crate::schema::tokens::{Placed, Token, all, first, name};
 
 /// What becomes of a statement.
@@ -35,6 +39,8 @@ pub(crate) enum Why {
     RowsInAnotherForm,
     /// It lets a backslash end texts elsewhere.
     Escapes,
+    /// Its rows go to a foreign table, and so to another server.
+    Foreign,
     /// It makes a function, has no end, and goes on to rows: dbbackup 5.3 and 6 write no semicolon behind a function.
     NoEnd,
 }
@@ -113,14 +119,21 @@ pub(crate) fn meant(statement: &[u8]) -> Meant {
     let is_kind =
         |rest: &str| KINDS.iter().any(|kind| rest.strip_prefix(kind).is_some_and(|rest| rest.starts_with(' ')));
     let run = |is_one: bool| if is_one { Meant::Run } else { Meant::Refused(Why::Other) };
+    // Those about event triggers are put aside and run together, so that each must end where it seems to.
+    if is_of_event_triggers(statement) && !has_one_end(statement) {
+        return Meant::Refused(Why::Other);
+    }
     match tokens.first().map(|first| &first.token) {
         Some(Token::Word(verb)) => match verb.as_str() {
             "COPY" => match copy(statement) {
+                Copy::Rows if !target::of_rows(statement).is_some_and(|target| target.is_of_users()) => {
+                    Meant::Refused(Why::Other)
+                }
                 Copy::Rows => Meant::Rows,
                 Copy::RowsInAnotherForm => Meant::Refused(Why::RowsInAnotherForm),
                 Copy::OfAFile => Meant::Refused(Why::File),
             },
-            "INSERT" => run(begins("INSERT INTO")),
+            "INSERT" => run(target::inserted(statement).is_some_and(|target| target.is_of_users())),
             "SET" => set(&tokens),
             "SELECT" => run(is_call(statement)),
             "GRANT" | "REVOKE" => grant(statement),
@@ -138,6 +151,8 @@ pub(crate) fn meant(statement: &[u8]) -> Meant {
                 }
             }
             "ALTER" if is_of_a_role_in_a_database(&tokens) => Meant::OfDatabase,
+            // It would tell the publisher, a server in use, to forget what it keeps for the subscriber. A new database has none.
+            "DROP" if begins("DROP SUBSCRIPTION") => Meant::OfDatabase,
             "CREATE" | "ALTER" if behind(verb).is_some_and(|rest| rest.starts_with("SUBSCRIPTION ")) => {
                 run(connects_to_no_server(statement))
             }
@@ -159,6 +174,17 @@ pub(crate) fn meant(statement: &[u8]) -> Meant {
         },
         _ => run(false),
     }
+}
+
+/// Whether no text that escapes, and no comment, lets a statement end elsewhere than it seems to.
+fn has_one_end(statement: &[u8]) -> bool {
+    let tokens = all(statement);
+    let escapes = |two: &[Placed]| match two {
+        [word, text] => (word.is("E") || word.is("U")) && (text.token == Token::Text || text.is_sign('&')),
+        _ => false,
+    };
+    let is_comment = |token: &Placed| token.is_sign('/') || token.is_sign('-');
+    !tokens.is_empty() && !tokens.windows(2).any(escapes) && !tokens.iter().any(is_comment)
 }
 
 /// Tokens as one text: words and signs with a blank between them.
@@ -329,6 +355,10 @@ fn connected(arguments: &[u8]) -> Option<String> {
 pub(crate) struct Judge {
     /// The database that it makes.
     made: Option<String>,
+    /// Its foreign tables: rows of these would go to another server.
+    foreign: BTreeSet<String>,
+    /// Whether a transaction that the script began is open.
+    pub(crate) in_transaction: bool,
     /// Statements that were to be run.
     pub(crate) statements: u64,
 }
@@ -336,14 +366,29 @@ pub(crate) struct Judge {
 impl Judge {
     /// What becomes of the next statement. A connection to the database that the script makes is one of its statements about that.
     pub(crate) fn judge(&mut self, statement: &[u8]) -> Meant {
+        let to_foreign = |target: Option<Target>| target.is_none_or(|target| self.foreign.contains(&target.name));
         match meant(statement) {
+            Meant::Rows if !self.foreign.is_empty() && to_foreign(target::of_rows(statement)) => {
+                Meant::Refused(Why::Foreign)
+            }
+            Meant::Run
+                if !self.foreign.is_empty()
+                    && target::is_insert(statement)
+                    && to_foreign(target::inserted(statement)) =>
+            {
+                Meant::Refused(Why::Foreign)
+            }
             Meant::MakesDatabase(name) => {
                 self.made = Some(name);
                 Meant::OfDatabase
             }
             Meant::Connects(name) if name.is_some() && name == self.made => Meant::OfDatabase,
             meant => {
+                self.foreign.extend(target::foreign(statement).map(|target| target.name));
                 self.statements += u64::from(matches!(meant, Meant::Run | Meant::Rows));
+                let first = first(statement);
+                let is = |word: &str| first.first().is_some_and(|token| token.is(word));
+                self.in_transaction = is("BEGIN") || self.in_transaction && !is("COMMIT");
                 meant
             }
         }
@@ -400,6 +445,11 @@ mod tests {
             "REVOKE ALL ON SCHEMA public FROM PUBLIC",
             "GRANT SELECT ON LARGE OBJECT 5 TO a",
             "INSERT INTO t VALUES (1, 'DROP DATABASE x')",
+            "INSERT INTO public.t (id, \"Name\") OVERRIDING SYSTEM VALUE VALUES (-1.5e+10, NULL), (2, B'101') ON CONFLICT DO NOTHING",
+            "INSERT INTO public.t DEFAULT VALUES",
+            "CREATE EVENT TRIGGER e ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION public.f()",
+            "ALTER EVENT TRIGGER e OWNER TO a",
+            "COMMENT ON EVENT TRIGGER e IS 'it''s; CREATE ROLE eve'",
             "REFRESH MATERIALIZED VIEW public.v",
         ] {
             assert_eq!(meant(statement.as_bytes()), Run, "{statement}");
@@ -456,6 +506,23 @@ mod tests {
             "SELECT 1",
             "WITH a AS (SELECT 1) SELECT * FROM a",
             "EXPLAIN ANALYZE SELECT 1",
+            "INSERT INTO pg_catalog.pg_authid VALUES (1)",
+            "INSERT INTO \"pg_catalog\".pg_db_role_setting VALUES (0, 0, '{session_preload_libraries=/x}')",
+            "INSERT INTO pg_authid VALUES (1)",
+            "INSERT INTO information_schema.sql_features VALUES (1)",
+            "INSERT INTO shop.public.t VALUES (1)",
+            "INSERT INTO t SELECT * FROM pg_authid",
+            "INSERT INTO t VALUES (lo_export(1, '/x'))",
+            "INSERT INTO t VALUES ((SELECT rolpassword FROM pg_authid LIMIT 1))",
+            "INSERT INTO t VALUES (E'\\'', f(), '')",
+            "INSERT INTO t VALUES (1) RETURNING f()",
+            "INSERT INTO t AS x VALUES (1)",
+            "COPY pg_catalog.pg_authid FROM stdin",
+            "COPY pg_db_role_setting (a) FROM stdin",
+            "COPY \"pg_catalog\".\"pg_auth_members\" FROM stdin",
+            "COMMENT ON EVENT TRIGGER e IS E'a'\n'\\''; CREATE ROLE eve SUPERUSER LOGIN; --'",
+            "COMMENT ON EVENT TRIGGER e IS 'a' /* ; */",
+            "SECURITY LABEL FOR x ON EVENT TRIGGER e IS U&'a'",
             "UPDATE pg_catalog.pg_authid SET rolsuper = true",
             "CREATE SUBSCRIPTION s CONNECTION 'host=x' PUBLICATION p",
             "CREATE SUBSCRIPTION s CONNECTION 'x (connect = false' PUBLICATION p",
@@ -490,6 +557,7 @@ mod tests {
             "COMMENT ON DATABASE shop IS 'x'",
             "SECURITY LABEL FOR d ON DATABASE shop IS 'x'",
             "GRANT CONNECT ON DATABASE shop TO a",
+            "DROP SUBSCRIPTION IF EXISTS s",
             "UPDATE pg_catalog.pg_database SET datistemplate = false WHERE datname = 'shop'",
         ] {
             assert_eq!(meant(statement.as_bytes()), OfDatabase, "{statement}");
@@ -515,5 +583,35 @@ mod tests {
         assert_eq!(judge.judge(b"\\connect other"), Connects(Some("other".to_owned())));
         assert_eq!(judge.statements, 0);
         assert_eq!((judge.judge(b"SET a = 1"), judge.statements), (Run, 1));
+    }
+
+    #[test]
+    fn a_transaction_that_has_no_end_is_noticed() {
+        for (statements, is_open) in [
+            (&["BEGIN", "SET a = 1", "COMMIT"][..], false),
+            (&["BEGIN", "SET a = 1"], true),
+            (&["BEGIN", "COMMIT", "BEGIN"], true),
+            (&["COMMIT"], false),
+        ] {
+            let mut judge = Judge::default();
+            for statement in statements {
+                assert_eq!(judge.judge(statement.as_bytes()), Run);
+            }
+            assert_eq!(judge.in_transaction, is_open, "{statements:?}");
+        }
+    }
+
+    #[test]
+    fn rows_go_to_no_other_server() {
+        let mut judge = Judge::default();
+        assert_eq!(judge.judge(b"COPY public.far (a) FROM stdin"), Meant::Rows);
+        assert_eq!(judge.judge(b"CREATE FOREIGN TABLE public.far (a integer) SERVER s"), Run);
+        for statement in
+            ["COPY public.far (a) FROM stdin", "COPY \"far\" FROM stdin", "INSERT INTO public.far VALUES (1)"]
+        {
+            assert_eq!(judge.judge(statement.as_bytes()), Refused(Why::Foreign), "{statement}");
+        }
+        assert_eq!(judge.judge(b"COPY public.near (a) FROM stdin"), Meant::Rows);
+        assert_eq!(judge.judge(b"INSERT INTO near VALUES (1)"), Run);
     }
 }

@@ -422,6 +422,7 @@ fn status(row: &Row, now: Moment) -> Status {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests make vaults in folders")]
 mod tests {
     use seawall_vault::Environment;
 

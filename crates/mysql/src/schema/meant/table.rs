@@ -60,7 +60,10 @@ const FOREIGN: [&[u8]; 5] = [b"SELECT", b"LOAD_FILE", b"INTO", b"OUTFILE", b"DUM
 
 /// CREATE TABLE, behind its name.
 pub(super) fn create(cursor: &mut Cursor<'_, '_>) -> Option<()> {
-    if !cursor.sign(b'(') || cursor.is(0, "LIKE") {
+    // A query would stand there instead of definitions.
+    let is_query =
+        |cursor: &Cursor<'_, '_>| ["LIKE", "SELECT", "TABLE", "VALUES", "WITH"].iter().any(|word| cursor.is(0, word));
+    if !cursor.sign(b'(') || is_query(cursor) || matches!(cursor.peek(), Some(Token::Sign(b'('))) {
         return None;
     }
     group(cursor)?;

@@ -104,6 +104,7 @@ async fn read<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin>(
     found.statements = judge.statements;
     match scanner.is_between() {
         true if found.statements == 0 => Err(origin::empty(object)),
+        true if judge.in_transaction => Err(damaged(object, format!("its script is cut off: {}", super::player::OPEN))),
         true => Ok(found),
         false => Err(damaged(object, "its script ends within a statement".to_owned())),
     }

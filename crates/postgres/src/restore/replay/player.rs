@@ -117,6 +117,9 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
             self.run(&statement).await?;
         }
         match self.scanner.is_between() {
+            true if self.judge.as_ref().is_some_and(|judge| judge.in_transaction) => {
+                Err(Refusal::Wrong(self.scanner.number(), OPEN).into())
+            }
             true => Ok(()),
             false => Err(Refusal::Wrong(self.scanner.number(), "it ends within a statement").into()),
         }
@@ -221,6 +224,9 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
     }
 }
 
+/// Nothing of such a script would stay.
+pub(super) const OPEN: &str = "it begins a transaction and doesn't end it";
+
 /// The refusal of a statement that no program writes who backs up one database.
 pub(super) fn refused(object: String, why: Why) -> Error {
     let (code, cause, next) = match why {
@@ -243,6 +249,11 @@ pub(super) fn refused(object: String, why: Why) -> Error {
             "postgres.statement",
             "it isn't among the statements that pg_dump writes for one database, and only these are run",
             "look at that line; if you trust the file, take the line out of a copy of it, or restore it with psql",
+        ),
+        Why::Foreign => (
+            "postgres.statement",
+            "its rows go to a foreign table, and so to another server, which has them already",
+            "make another dump without --include-foreign-data, or take these rows out of a copy of this one",
         ),
         Why::NoEnd => {
             let cause = "a function before these rows has no semicolon at its end, so they are part of its statement: a \

@@ -180,14 +180,15 @@ fn plan<'a>(statements: &'a [Vec<u8>], there: &BTreeSet<String>, spaces_there: &
     plan
 }
 
-/// The power over the server that a script gives to roles of these names: the role, and what it gets. PostgreSQL's own roles, `pg_…`, are
-/// such a power too.
+/// The power over the server that a script gives to roles of these names: the role, and what it gets. Membership in PostgreSQL's own roles, `pg_…`,
+/// and in roles that the script doesn't make, is such a power too, and so is a right to change a setting of the server.
 pub fn powers(statements: &[Vec<u8>], roles: &[String]) -> Vec<(String, Vec<String>)> {
     let mut powers: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for statement in statements {
         let (role, found) = match global(statement) {
             Global::Attributes(role, found) => (role, found.into_iter().map(str::to_owned).collect()),
-            Global::Member(of, member) if is_powerful(&of) => (member, vec![of]),
+            Global::Member(of, member) if is_powerful(&of) || !roles.contains(&of) => (member, vec![of]),
+            Global::Parameter(role) => (role, vec!["PARAMETER".to_owned()]),
             _ => continue,
         };
         if roles.contains(&role) && !found.is_empty() {
@@ -295,7 +296,7 @@ mod tests {
         assert_eq!(kept, ["role postgres", "role app", "role app", "tablespace old"]);
         assert_eq!(
             powers(&statements, &plan.roles),
-            [("eve".to_owned(), vec!["SUPERUSER".to_owned(), "pg_monitor".to_owned()])]
+            [("eve".to_owned(), ["SUPERUSER", "app", "pg_monitor", "PARAMETER"].map(str::to_owned).to_vec())]
         );
         assert_eq!(roles_of(&statements), ["postgres", "app", "eve"]);
     }
