@@ -16,6 +16,23 @@ fn on_machine(stand: &Stand, name: &str, more: &[&str]) -> Process {
     Process::spawn(name, &mut command)
 }
 
+/// The same with two vaults: the place of the stand, and another folder.
+fn with_two_vaults(stand: &Stand, name: &str) -> Process {
+    let folder = stand.path(name);
+    std::fs::create_dir_all(folder.join("tmp")).unwrap();
+    let (file, config) = (folder.join("app.db"), folder.join("seawall.yml"));
+    let text = format!(
+        "lease: {{}}\ndatabases:\n  - path: {}\n    name: app\n    restore-if-missing: true\n    vaults: [{}, {}]\n",
+        file.display(),
+        stand.place.url(),
+        stand.path("nas").display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut command: Command = stand.command();
+    command.env("TMPDIR", folder.join("tmp")).args(["replicate", "--log-type", "json", "--config"]).arg(config);
+    Process::spawn(name, &mut command)
+}
+
 fn until_it_says(process: &mut Process, what: &str, limit: Duration) {
     wait::until(what, limit, || {
         let said = process.stderr();
@@ -26,19 +43,33 @@ fn until_it_says(process: &mut Process, what: &str, limit: Duration) {
 
 #[test]
 fn a_rolling_deployment_hands_over_without_losing_a_commit() {
-    hand_over(&Stand::folder(Random::from_env().seed()));
+    hand_over(&Stand::folder(Random::from_env().seed()), alone);
 }
 
 #[test]
 fn a_rolling_deployment_hands_over_without_losing_a_commit_on_s3() {
-    hand_over(&Stand::bucket(Random::from_env().seed()));
+    hand_over(&Stand::bucket(Random::from_env().seed()), alone);
 }
 
-fn hand_over(stand: &Stand) {
+/// The first process begins a new database: its lease is all that both vaults hold then.
+#[test]
+fn a_rolling_deployment_over_two_vaults_hands_over_without_losing_a_commit() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let committed = hand_over(&stand, with_two_vaults);
+    let (file, second) = (stand.new_file(), stand.path("nas"));
+    stand.seawall(&["restore", second.to_str().unwrap(), "-o", file.to_str().unwrap()]).ok();
+    assert_eq!(model::check(&file, stand.seed), committed);
+}
+
+fn alone(stand: &Stand, name: &str) -> Process {
+    on_machine(stand, name, &["--log-type", "json"])
+}
+
+fn hand_over(stand: &Stand, start: fn(&Stand, &str) -> Process) -> u64 {
     let mut committed = 0;
     let mut before: Option<(Process, App)> = None;
     for (round, name) in ["one", "two", "three"].into_iter().enumerate() {
-        let mut process = on_machine(stand, name, &["--log-type", "json"]);
+        let mut process = start(stand, name);
         let file = stand.path(name).join("app.db");
         if let Some((mut old, mut app)) = before.take() {
             until_it_says(&mut process, "agent.lease-held", wait::SOON);
@@ -68,6 +99,7 @@ fn hand_over(stand: &Stand) {
         "the lease is no concern of others"
     );
     stand.seawall(&["verify", &stand.place.url()]).ok();
+    committed
 }
 
 fn until_shipped(stand: &Stand, process: &mut Process, committed: u64) {

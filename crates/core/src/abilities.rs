@@ -144,6 +144,15 @@ pub trait Pins: Send + Sync {
 /// Restores to a file or a folder.
 #[async_trait]
 pub trait Files: Send + Sync {
+    /// Waits until it is this process's turn to restore the database and to protect it. An engine that takes no turns with other
+    /// processes returns at once.
+    ///
+    /// # Errors
+    /// When the vault doesn't tell whose turn it is.
+    async fn turn(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Restores into a new file, verified before it appears.
     async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure>;
 

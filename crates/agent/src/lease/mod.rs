@@ -253,11 +253,15 @@ impl History for Leased {
 
 #[async_trait]
 impl Files for Leased {
-    /// Waits for the lease first, so that everything that the holder before ships is restored too. `run` takes the
-    /// lease over.
+    /// Waits for the lease. `run` takes the lease over.
+    async fn turn(&self) -> Result<(), Failure> {
+        self.claim().await.map(drop)
+    }
+
+    /// Waits for the lease first, so that everything that the holder before ships is restored too.
     async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
         if !request.dry_run {
-            self.claim().await?;
+            self.turn().await?;
         }
         ask::files(&*self.engine)?.restore(request, progress).await
     }

@@ -244,3 +244,19 @@ async fn a_place_beside_others_is_checked_as_well() {
     let lacks: Vec<String> = vault.limits().into_iter().map(|limit| limit.lacks).collect();
     assert_eq!(lacks, ["create-only", "compare-and-swap"]);
 }
+
+/// What restores without the engine, as of several vaults, asks for its turn first.
+#[tokio::test(start_paused = true)]
+async fn a_turn_comes_when_the_holder_before_has_ended() {
+    let store = store();
+    let first = Running::start(&store, "one");
+    pass(1.0).await;
+    let second = leased(&store, "two");
+    let asking = second.clone();
+    let turn = tokio::spawn(async move { asking.turn().await });
+    pass(120.0).await;
+    assert!(!turn.is_finished(), "the first one has the lease");
+    assert_eq!(first.stop().await, Ok(()));
+    pass(1.0).await;
+    assert_eq!(turn.await.expect("no panic"), Ok(()));
+}

@@ -162,6 +162,10 @@ impl<O: Open> History for Late<O> {
 
 #[async_trait]
 impl<O: Open> Files for Late<O> {
+    async fn turn(&self) -> Result<(), Failure> {
+        ask::files(&**self.engine().await?)?.turn().await
+    }
+
     async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
         ask::files(&**self.engine().await?)?.restore(request, progress).await
     }

@@ -230,8 +230,8 @@ async fn run(fleet: &Fleet, job: &Job, shutdown: &Shutdown, mut first: watch::Re
 
 /// Restores every member whose file is missing and whose vault has something. A vault without anything is a new
 /// start; any other failure takes the member out, because a fresh database would contradict what the vault holds. So
-/// does a disk that doesn't say whether the file is missing. A restore waits for one of the `turns`. Of several vaults the `opener` finds the one
-/// to restore from, and it is a new start only if all of them can be looked at.
+/// does a disk that doesn't say whether the file is missing. A restore waits for one of the `turns`, and with a lease for that one. Of several
+/// vaults the `opener` finds the one to restore from, and it is a new start only if all of them can be looked at.
 pub(crate) async fn restore_missing(
     members: &mut [Member],
     turns: &Semaphore,
@@ -263,6 +263,10 @@ pub(crate) async fn restore_missing(
             let Some(opener) = opener.filter(|_| !config.beside.is_empty()) else {
                 return ask::files(&**engine)?.restore(request, task.progress()).await;
             };
+            // What the process before ships until it gives the lease back is restored, too.
+            if config.lease.is_some() && !request.dry_run {
+                ask::files(&**engine)?.turn().await?;
+            }
             let one = |one: DatabaseConfig| {
                 let progress = task.progress();
                 async move { ask::files(&*opener.database(&one).await?)?.restore(request, progress).await }
