@@ -919,3 +919,150 @@ async fn what_the_leading_vault_lost_is_no_stranger() {
     assert!(vault.members()[0].set_back.is_some());
     assert_eq!(content(stores[1].truth()).await, before);
 }
+
+/// An engine whose judge can't answer.
+#[derive(Debug)]
+struct Mute;
+
+#[async_trait::async_trait]
+impl Judge for Mute {
+    async fn stranger(&self, question: Question<'_>) -> Result<Option<Stranger>, Error> {
+        Err(Error::Timeout { object: question.suspect.url().to_owned(), after: Duration::from_secs(1) })
+    }
+
+    async fn misfit(&self, _from: &Vault, _to: &Vault, _key: &ObjectKey) -> Result<Option<Stranger>, Error> {
+        Ok(None)
+    }
+
+    async fn sound(&self, _vault: &Vault, _key: &ObjectKey) -> Result<bool, Error> {
+        Ok(true)
+    }
+}
+
+fn alone(store: &SimulatedStore) -> Vault {
+    Vault::new(Arc::new(store.clone()), policy())
+}
+
+fn judged(stores: &[SimulatedStore], record: &Path, judge: Option<Arc<dyn Judge>>) -> Vault {
+    let look = Some(Duration::from_secs(3600));
+    SeveralStore::vault(places(stores), policy(), Settings { look, judge, ..settings(Some(record.to_owned())) })
+}
+
+/// Two vaults in step, and then the first one alone goes on: the record is older than it.
+async fn one_went_on(record: &Path, all: bool) -> [SimulatedStore; 2] {
+    let stores = two();
+    let vault = open(&stores, Some(record.to_owned()));
+    fill(&vault, &["0009/1", "0000/1", "0000/2"]).await;
+    drop(vault);
+    let first = alone(&stores[0]);
+    fill(&first, &["0000/3", "0001/3", "0000/4", "0009/4"]).await;
+    let deleted = [key("0000/1"), key("0000/2"), key("0009/1")];
+    first.delete(&deleted[..if all { 3 } else { 2 }]).await.expect("deleted");
+    stores
+}
+
+/// What the record names was merged and deleted meanwhile. The vault that was left out holds it still, and is the older one.
+#[tokio::test(start_paused = true)]
+async fn a_vault_that_went_on_without_the_other_one_leads() {
+    for (all, judge) in
+        [(false, None), (false, Some(Arc::new(Else) as Arc<dyn Judge>)), (true, Some(Arc::new(Else) as Arc<dyn Judge>))]
+    {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = folder.path().join("several.json");
+        let stores = one_went_on(&record, all).await;
+        let vault = judged(&stores, &record, judge);
+        fill(&vault, &["0000/5"]).await;
+        assert!(vault.members()[0].leads, "{all} {:?}", vault.members());
+        in_step(&vault).await;
+        fill(&vault, &["0000/6"]).await;
+        tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
+        fill(&vault, &["0000/7"]).await;
+        let members = vault.members();
+        assert!(members.iter().all(|member| member.in_step && member.set_back.is_none()), "{all} {members:?}");
+        assert!(members[0].leads, "{all} {members:?}");
+        let (newer, older) = (content(stores[0].truth()).await, content(stores[1].truth()).await);
+        assert!(newer.keys().all(|name| older.contains_key(name)), "{all} {older:?}");
+        assert!(!newer.contains_key("0000/2"), "{all} {newer:?}");
+    }
+}
+
+/// The older one being away holds nothing up.
+#[tokio::test(start_paused = true)]
+async fn a_vault_that_went_on_alone_does_so_again() {
+    for all in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = folder.path().join("several.json");
+        let stores = one_went_on(&record, all).await;
+        stores[1].fail_from(0);
+        let vault = judged(&stores, &record, None);
+        fill(&vault, &["0000/5"]).await;
+        assert!(vault.members()[0].leads && vault.members()[0].set_back.is_none(), "{all} {:?}", vault.members());
+    }
+}
+
+/// Later names prove nothing: a vault that holds none of what the record names leads only if its history is that of another vault.
+#[tokio::test(start_paused = true)]
+async fn a_vault_with_later_names_alone_does_not_lead() {
+    for judge in [Some(Arc::new(Mute) as Arc<dyn Judge>), Some(Arc::new(Else) as Arc<dyn Judge>), None] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = folder.path().join("several.json");
+        let stores = two();
+        let vault = open(&stores, Some(record.clone()));
+        fill(&vault, &["0009/1", "0000/1", "0000/2"]).await;
+        drop(vault);
+        delete_all(&stores[0]).await;
+        for name in ["0000/8", "0009/7"] {
+            plant(&stores[0], name, "else").await;
+        }
+        let vault = judged(&stores, &record, judge.clone());
+        fill(&vault, &["0000/3"]).await;
+        let members = vault.members();
+        assert!(members[1].leads && !members[0].in_step, "{judge:?} {members:?}");
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(content(stores[0].truth()).await.len(), 2, "{judge:?}");
+        assert!(!content(stores[1].truth()).await.contains_key("0000/8"), "{judge:?}");
+    }
+}
+
+/// An engine whose judge finds each name that it is asked for in the other vault a moment later.
+#[derive(Debug)]
+struct Coming;
+
+#[async_trait::async_trait]
+impl Judge for Coming {
+    async fn stranger(&self, question: Question<'_>) -> Result<Option<Stranger>, Error> {
+        let Some(key) = question.names.first() else { return Ok(None) };
+        question.sound.create(key, "ours".into(), None).await?;
+        Ok(Some(Stranger { key: key.clone(), why: "no other vault has it".to_owned() }))
+    }
+
+    async fn misfit(&self, _from: &Vault, _to: &Vault, _key: &ObjectKey) -> Result<Option<Stranger>, Error> {
+        Ok(None)
+    }
+
+    async fn sound(&self, _vault: &Vault, _key: &ObjectKey) -> Result<bool, Error> {
+        Ok(true)
+    }
+}
+
+/// A write that is on its way comes into one vault after the other, between the pages of two listings.
+#[tokio::test(start_paused = true)]
+async fn what_comes_while_vaults_are_listed_is_no_stranger() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stores = two();
+    let vault = judged(&stores, &folder.path().join("several.json"), Some(Arc::new(Coming)));
+    fill(&vault, &["0000/1"]).await;
+    stores[1].fail_from(0);
+    fill(&vault, &["0000/2"]).await;
+    for name in ["0000/3", "0000/4"] {
+        plant(&stores[1], name, "ours").await;
+    }
+    stores[1].revive();
+    let differs = |member: &MemberState| matches!(member.error, Some(Error::Differs { .. }));
+    within(&vault, |members| {
+        assert!(!members.iter().any(differs), "{members:?}");
+        members.iter().all(|member| member.in_step)
+    })
+    .await;
+    assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+}

@@ -16,7 +16,7 @@ use super::decide::{Clash, clash, is_trouble};
 use super::differ::{nothing_in_common, strange};
 use super::judge::{Newer, Question, Stranger};
 use super::members::Shared;
-use super::prints::{Held, held, telling};
+use super::prints::{Held, held, later, telling};
 use super::question::another;
 use super::settle::overwrite;
 use super::transfer::{self, Copied, digest_of};
@@ -209,7 +209,12 @@ async fn inspect(
     // The leading vault is the one that lost something. What it lacks is no stranger's.
     let lost =
         |key: &ObjectKey| fixed(key) && missing.extra.contains(key) && shared.state().newest.is_last_of_line(key);
-    if let Some((key, _)) = noted.iter().find(|(key, _)| lost(key)) {
+    for (key, _) in noted.iter().filter(|(key, _)| lost(key)) {
+        // It came there since the listing, or another process went on there and deleted it.
+        let tells = |key: &ObjectKey| fixed(key) && !is_unsettled(shared, key);
+        if from.head(key).await?.is_some() || later(from, key).await?.iter().any(tells) {
+            continue;
+        }
         shared.set_back(leader);
         let cause = format!("it was acknowledged, and is missing: {} has it, and isn't changed", to.url());
         return Err(Error::Corrupt { object: from.object(key), cause });
@@ -247,17 +252,21 @@ async fn inspect(
         return Err(nothing_in_common(to));
     }
     // The judge also knows names that are of this history although no other vault has them: a complete copy for example.
-    let is_judged = |key: &ObjectKey| shared.judge.is_some() && telling(key).is_some() && fixed(key);
+    let is_judged = |key: &ObjectKey| shared.judge.is_some() && tells(key) && !is_unsettled(shared, key);
     let (mut judged, others): (Vec<ObjectKey>, Vec<ObjectKey>) = extra.partition(is_judged);
     if !is_ours && shared.judge.is_some() {
         judged.extend(gone.iter().take(MOST_GONE).chain(gone.iter().skip(MOST_GONE).rev().take(MOST_GONE)).cloned());
     }
-    if let Some(judge) = shared.judge.as_ref().filter(|_| !judged.is_empty()) {
+    while let Some(judge) = shared.judge.as_ref().filter(|_| !judged.is_empty()) {
         // A part of the history that was deleted in the leading vault meanwhile.
         let older_stay = shared.keeps(i) || is_ours;
         let question =
             Question { suspect: to, names: &judged, sound: from, recorded: true, older_stay, newer: Newer::Stranger };
-        if let Some(stranger) = judge.stranger(question).await? {
+        let Some(stranger) = judge.stranger(question).await? else { break };
+        let asked = judged.len();
+        judged.retain(|key| *key != stranger.key);
+        // What the leading vault has by now came into both since it was listed.
+        if judged.len() == asked || from.head(&stranger.key).await?.is_none() {
             return Err(strange(shared, i, &stranger));
         }
     }
@@ -438,7 +447,7 @@ async fn unknown(shared: &Shared, i: usize, extra: &[ObjectKey]) -> Result<Optio
             ours.push(key.clone());
             continue;
         }
-        if unknown.is_none() && is_newer(shared, key).await? {
+        if unknown.is_none() && !is_unsettled(shared, key) && is_newer(shared, key).await? {
             unknown = Some(key.clone());
         }
     }
@@ -446,6 +455,11 @@ async fn unknown(shared: &Shared, i: usize, extra: &[ObjectKey]) -> Result<Optio
         to.delete(&ours).await?;
     }
     Ok(unknown)
+}
+
+/// Whether a write is at a name now: it comes into one vault after the other.
+fn is_unsettled(shared: &Shared, key: &ObjectKey) -> bool {
+    shared.state().unsettled.contains_key(key)
 }
 
 /// Whether the leading vault has names in the folder of this one, and all of them are less.
@@ -462,7 +476,8 @@ async fn is_newer(shared: &Shared, key: &ObjectKey) -> Result<bool, Error> {
     }
     let any =
         store.inner.retrier.run(crate::Operation::List, store.url(), 0, || store.inner.store.list(&prefix, None, 1));
-    Ok(!any.await?.entries.is_empty())
+    // It may have come there since the vaults were listed.
+    Ok(!any.await?.entries.is_empty() && store.head(key).await?.is_none())
 }
 
 /// Brings the last few names while no write runs. Then the vault is in step.

@@ -50,6 +50,8 @@ pub(crate) struct Fact {
     pub(crate) differs: bool,
     /// Whether it lacks what the record acknowledges.
     pub(crate) lost: bool,
+    /// Whether nothing shows that it continues what another vault holds, which the record knows.
+    pub(crate) doubted: bool,
     /// What was seen of it; `None` when it could not be reached.
     pub(crate) seen: Option<Seen>,
 }
@@ -146,19 +148,23 @@ pub(crate) enum Proof {
         /// Whether it holds another one.
         some: bool,
     },
+    /// It holds none of them, and later names in their place: it went on, or is another database's.
+    Beyond,
     /// It can't be told.
     Unknown,
 }
 
-/// What a vault holds of the newest acknowledged objects. `keeps`: a retention of its own deletes some of them. `sealed`: it never got
-/// all of them, because no key opened them when it caught up.
-pub(crate) fn proof(held: &[Held], keeps: bool, sealed: bool) -> Proof {
+/// What a vault holds of the newest acknowledged objects. `beyond`: it lacks some more of them, and has later names in their place, so it
+/// didn't lose these. `keeps`: a retention of its own deletes some of them. `sealed`: it never got all of them, because no key opened
+/// them when it caught up.
+pub(crate) fn proof(held: &[Held], beyond: bool, keeps: bool, sealed: bool) -> Proof {
     let any = |what: Held| held.contains(&what);
     let some = any(Held::Same);
     match () {
         () if any(Held::Other) => Proof::Other,
         () if any(Held::Gone) && !sealed && !(keeps && some) => Proof::Lost { some },
         () if some => Proof::Holds,
+        () if beyond => Proof::Beyond,
         () => Proof::Unknown,
     }
 }
@@ -215,8 +221,7 @@ pub(crate) enum Lead {
 
 /// Decides which vault leads. A vault that was behind when an earlier process ended never leads, and neither does one
 /// that the record doesn't know, unless the record knows none of them. One that lacks what the record acknowledges leads only if all do,
-/// and none that may hold it is away. Among the others the one
-/// leads that is ahead of all; otherwise the first that has all names of the others. What a vault keeps for itself doesn't count.
+/// and none that may hold it is away. One that is doubted leads only if all are. Among the others the one leads that is ahead of all; otherwise the first that has all names of the others. What a vault keeps for itself doesn't count.
 ///
 /// `damaged`: there is a record, and it can't be read. Then a vault that is away may be the only one that holds everything, so
 /// none leads without it.
@@ -235,6 +240,10 @@ pub(crate) fn lead(facts: &[Fact], damaged: bool) -> Lead {
         () if !eligible.iter().all(lost) => eligible.retain(|i| !lost(i)),
         () if away => return Lead::Nobody,
         () => {}
+    }
+    let doubted = |i: &usize| facts.get(*i).is_some_and(|fact| fact.doubted);
+    if !eligible.iter().all(doubted) {
+        eligible.retain(|i| !doubted(i));
     }
     let seen = |i: usize| facts.get(i).and_then(|fact| fact.seen.as_ref());
     let lacks = |i: usize, j: usize| seen(i).and_then(|seen| seen.lacks.get(j)).copied().unwrap_or(0);
@@ -313,11 +322,11 @@ mod tests {
             Seen { holds: true, lacks: vec![0; 2], differs: vec![0; 2], ahead: vec![false; 2], ..Seen::default() };
         seen.lacks[other] = lacks;
         seen.ahead[other] = ahead;
-        Fact { recorded, keeps: false, differs: false, lost: false, seen: Some(seen) }
+        Fact { recorded, keeps: false, differs: false, lost: false, doubted: false, seen: Some(seen) }
     }
 
     fn away(recorded: Option<bool>) -> Fact {
-        Fact { recorded, keeps: false, differs: false, lost: false, seen: None }
+        Fact { recorded, keeps: false, differs: false, lost: false, doubted: false, seen: None }
     }
 
     fn by(leader: usize, in_step: [bool; 2], sure: bool) -> Lead {
@@ -391,6 +400,36 @@ mod tests {
         ] {
             assert_eq!(lead(&facts, false), expected, "{what}");
         }
+        let doubted = |fact: Fact| Fact { doubted: true, ..fact };
+        for (what, facts, expected) in [
+            (
+                "the record is old, and the first went on alone",
+                [seen(yes, 0, 2, true), seen(yes, 1, 9, false)],
+                by(0, [true, false], true),
+            ),
+            (
+                "the record is old, and the second is away",
+                [seen(yes, 0, 0, false), away(yes)],
+                by(0, [true, false], true),
+            ),
+            (
+                "nothing shows that the first one continues the other",
+                [doubted(seen(yes, 0, 2, true)), seen(yes, 1, 9, false)],
+                by(1, [false, true], true),
+            ),
+            (
+                "nothing shows it of both",
+                [doubted(seen(yes, 0, 0, true)), doubted(seen(yes, 1, 9, false))],
+                by(0, [true, false], true),
+            ),
+            (
+                "one is doubted, and the other one lost what the record names",
+                [doubted(seen(yes, 0, 0, false)), lost(seen(yes, 1, 9, false))],
+                by(0, [true, false], true),
+            ),
+        ] {
+            assert_eq!(lead(&facts, false), expected, "{what}");
+        }
         let mut keeper = seen(yes, 0, 0, false);
         keeper.keeps = true;
         assert_eq!(lead(&[keeper, seen(yes, 1, 9, false)], false), by(1, [true, true], true), "the first keeps more");
@@ -405,7 +444,7 @@ mod tests {
 
     #[test]
     fn which_vaults_differ() {
-        use Proof::{Holds, Lost, Other, Unknown};
+        use Proof::{Beyond, Holds, Lost, Other, Unknown};
         let some = |proofs: &[Proof]| proofs.iter().copied().map(Some).collect::<Vec<_>>();
         for (what, proofs, accused, expected) in [
             ("all agree", some(&[Holds, Holds, Holds]), vec![], [false, false, false]),
@@ -446,6 +485,13 @@ mod tests {
                 [true, false, false],
             ),
             ("one was set back, two swapped", some(&[Lost { some: true }, Other, Other]), vec![], [false, true, true]),
+            (
+                "one went on, and is of another history",
+                some(&[Beyond, Holds, Holds]),
+                vec![(0, 1)],
+                [true, false, false],
+            ),
+            ("it accuses nobody", some(&[Beyond, Holds, Holds]), vec![(1, 0), (2, 0)], [false, false, false]),
         ] {
             let mut table = vec![vec![false; 3]; 3];
             accused.into_iter().for_each(|(i, by): (usize, usize)| table[i][by] = true);
@@ -462,20 +508,26 @@ mod tests {
     #[test]
     fn what_a_vault_proves() {
         use Held::{Gone, Locked, Other, Same};
-        for (held, keeps, sealed, expected) in [
-            (&[Same, Same][..], false, false, Proof::Holds),
-            (&[Same, Locked], false, false, Proof::Holds),
-            (&[Same, Gone], false, false, Proof::Lost { some: true }),
-            (&[Gone, Gone], false, false, Proof::Lost { some: false }),
-            (&[Same, Gone], true, false, Proof::Holds),
-            (&[Gone, Gone], true, false, Proof::Lost { some: false }),
-            (&[Same, Gone], false, true, Proof::Holds),
-            (&[Gone], false, true, Proof::Unknown),
-            (&[Same, Gone, Other], false, false, Proof::Other),
-            (&[Locked], false, false, Proof::Unknown),
-            (&[], false, false, Proof::Unknown),
+        for (held, beyond, keeps, sealed, expected) in [
+            (&[Same, Same][..], false, false, false, Proof::Holds),
+            (&[Same, Locked], false, false, false, Proof::Holds),
+            (&[Same, Gone], false, false, false, Proof::Lost { some: true }),
+            (&[Gone, Gone], false, false, false, Proof::Lost { some: false }),
+            (&[Same, Gone], false, true, false, Proof::Holds),
+            (&[Gone, Gone], false, true, false, Proof::Lost { some: false }),
+            (&[Same, Gone], false, false, true, Proof::Holds),
+            (&[Gone], false, false, true, Proof::Unknown),
+            (&[Same, Gone, Other], false, false, false, Proof::Other),
+            (&[Locked], false, false, false, Proof::Unknown),
+            (&[], false, false, false, Proof::Unknown),
+            (&[Same], true, false, false, Proof::Holds),
+            (&[], true, false, false, Proof::Beyond),
+            (&[Locked], true, false, false, Proof::Beyond),
+            (&[Gone], true, false, false, Proof::Lost { some: false }),
+            (&[Same, Gone], true, false, false, Proof::Lost { some: true }),
+            (&[Other], true, false, false, Proof::Other),
         ] {
-            assert_eq!(proof(held, keeps, sealed), expected, "{held:?} {keeps} {sealed}");
+            assert_eq!(proof(held, beyond, keeps, sealed), expected, "{held:?} {beyond} {keeps} {sealed}");
         }
     }
 

@@ -10,7 +10,7 @@ use super::decide::{Fact, Proof, Seen, differing, proof};
 use super::judge::{Newer, Question, Stranger};
 use super::kin::{Kin, holds_more, kin_of};
 use super::members::{Shared, is_other_vault};
-use super::prints::{Held, Newest, held};
+use super::prints::{Held, Newest, held, later};
 use super::question::another;
 use super::record::{Noted, Record};
 use crate::{Error, ObjectKey, Vault};
@@ -24,6 +24,28 @@ pub(super) struct Judged {
     pub(super) errors: Vec<Option<Error>>,
     /// Which of them lack what the record acknowledges.
     pub(super) lost: Vec<bool>,
+    /// Which of them nothing shows to continue what another one holds, which the record knows.
+    pub(super) doubted: Vec<bool>,
+    /// What each of them lacks of the newest names that the record has, and what another process may have deleted on purpose.
+    pub(super) gone: Vec<Vec<ObjectKey>>,
+}
+
+/// What a vault shows of the newest acknowledged objects.
+#[derive(Debug)]
+struct Shown {
+    proof: Proof,
+    /// The error of a vault that holds another object.
+    error: Option<Error>,
+    /// Names that it lacks, and that another process may have deleted on purpose.
+    gone: Vec<ObjectKey>,
+    /// Whether it has later names in the place of some of these: the record is older than the vault.
+    beyond: bool,
+}
+
+impl Shown {
+    fn only(proof: Proof, error: Option<Error>) -> Self {
+        Self { proof, error, gone: Vec::new(), beyond: false }
+    }
 }
 
 /// Which vaults differ, and which lack something. Vaults that can't lead anyhow aren't looked at here: they are when they catch up. `None`:
@@ -40,18 +62,22 @@ pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Reco
             if !leads {
                 return None;
             }
-            let nothing = (Proof::Unknown, None);
+            let nothing = Shown::only(Proof::Unknown, None);
             Some(timeout(PATIENCE, proof_of(vault, newest, before, keeps)).await.unwrap_or(nothing))
         }
     };
-    let mut proofs = Vec::new();
-    for (i, proof) in join_all(facts.iter().enumerate().map(look)).await.into_iter().enumerate() {
-        proofs.push(proof.map(|(proof, error)| {
-            errors[i] = error;
-            proof
-        }));
+    let (mut proofs, mut gone, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
+    for (i, shown) in join_all(facts.iter().enumerate().map(look)).await.into_iter().enumerate() {
+        proofs.push(shown.as_ref().map(|shown| shown.proof));
+        let shown = shown.unwrap_or_else(|| Shown::only(Proof::Unknown, None));
+        errors[i] = shown.error;
+        gone.push(shown.gone);
+        beyond.push(shown.beyond);
     }
-    let accused = accused(shared, facts, &proofs, &mut errors).await;
+    let (accused, vouched) = accused(shared, facts, (&proofs, &beyond), &mut errors).await;
+    let known = proofs.contains(&Some(Proof::Holds));
+    let doubted = proofs.iter().zip(vouched).map(|(proof, vouched)| known && !vouched && *proof == Some(Proof::Beyond));
+    let doubted = doubted.collect();
     let differs = differing(&proofs, &accused)?;
     // All that are there hold another object. One that is away may be the only one that holds the acknowledged one.
     let all_other = proofs.iter().flatten().all(|proof| *proof == Proof::Other) && proofs.iter().any(Option::is_some);
@@ -67,39 +93,50 @@ pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Reco
     let errors =
         errors.into_iter().enumerate().map(|(i, error)| error.filter(|_| differs(i)).or_else(|| other(i))).collect();
     let lost = proofs.iter().map(|proof| matches!(proof, Some(Proof::Lost { .. }))).collect();
-    Some(Judged { errors, lost })
+    Some(Judged { errors, lost, doubted, gone })
 }
 
 /// What a vault holds of the newest acknowledged objects.
-async fn proof_of(vault: &Vault, newest: &Newest, before: Option<&Record>, keeps: bool) -> (Proof, Option<Error>) {
-    let mut all = Vec::new();
+async fn proof_of(vault: &Vault, newest: &Newest, before: Option<&Record>, keeps: bool) -> Shown {
+    let (mut all, mut gone, mut beyond) = (Vec::new(), Vec::new(), false);
     let noted = before.and_then(|before| before.of(vault.url()));
     let cut_off = |key: &ObjectKey| before.is_some_and(|before| before.unfinished.contains_key(key.as_str()));
     for (key, print) in newest.all().filter(|(key, _)| !cut_off(key)) {
         // A vault that doesn't answer now shows that at the next request.
         match timeout(PAGE, held(vault, key, print)).await {
-            Ok(Ok(Held::Other)) => return (Proof::Other, Some(another(vault, key))),
+            Ok(Ok(Held::Other)) => return Shown::only(Proof::Other, Some(another(vault, key))),
             // Another process may have deleted an older one.
-            Ok(Ok(Held::Gone)) if !newest.is_last_of_line(key) => {}
+            Ok(Ok(Held::Gone)) if !newest.is_last_of_line(key) => gone.push(key.clone()),
+            // It may have gone on with this history, too. Then the record is the older one.
+            Ok(Ok(Held::Gone)) => match timeout(PAGE, later(vault, key)).await {
+                Ok(Ok(later)) if later.iter().any(|key| !cut_off(key)) => {
+                    beyond = true;
+                    gone.push(key.clone());
+                }
+                Ok(Ok(_) | Err(_)) | Err(_) => all.push(Held::Gone),
+            },
             Ok(Ok(held)) => all.push(held),
             Ok(Err(_)) | Err(_) => {}
         }
     }
-    (proof(&all, keeps, noted.is_some_and(Noted::is_sealed)), None)
+    let proof = proof(&all, beyond, keeps, noted.is_some_and(Noted::is_sealed));
+    Shown { proof, error: None, gone, beyond }
 }
 
-/// Which vault has objects that aren't of the history of which other one.
+/// Which vault has objects that aren't of the history of which other one, and which vault was found to be of the history of one that holds
+/// the recorded objects. `beyond`: which of them are newer than the record.
 async fn accused(
     shared: &Shared,
     facts: &[Fact],
-    proofs: &[Option<Proof>],
+    (proofs, beyond): (&[Option<Proof>], &[bool]),
     errors: &mut [Option<Error>],
-) -> Vec<Vec<bool>> {
+) -> (Vec<Vec<bool>>, Vec<bool>) {
     let mut accused = vec![vec![false; facts.len()]; facts.len()];
     let Some(judge) = &shared.judge else {
-        of_other_kin(shared, facts, proofs, (&mut accused, errors)).await;
-        return accused;
+        let vouched = of_other_kin(shared, facts, proofs, (&mut accused, errors)).await;
+        return (accused, vouched);
     };
+    let mut vouched = vec![false; facts.len()];
     let asked = |i: usize| (0..facts.len()).filter(move |j| *j != i && proofs[*j].is_some()).map(move |j| (i, j));
     let pairs = (0..facts.len()).filter(|i| proofs[*i].is_some()).flat_map(asked);
     let judged = pairs.filter_map(|(i, j)| {
@@ -110,7 +147,8 @@ async fn accused(
                 suspect: shared.vault(i),
                 names: &names,
                 sound: shared.vault(j),
-                recorded: proofs[j] == Some(Proof::Holds),
+                // A vault that went on without this process knows of what the other one doesn't.
+                recorded: proofs[j] == Some(Proof::Holds) && !(beyond[i] && proofs[i] == Some(Proof::Holds)),
                 older_stay: fact.keeps,
                 newer: Newer::Continues,
             };
@@ -124,21 +162,22 @@ async fn accused(
                 accused[i][j] = true;
                 errors[i].get_or_insert_with(|| strange(shared, i, &stranger));
             }
-            Ok(Ok(None)) => {}
+            Ok(Ok(None)) => vouched[i] |= proofs[j] == Some(Proof::Holds),
             Ok(Err(error)) => tracing::warn!(vault, "it can't be judged now: {error}"),
             Err(_) => tracing::warn!(vault, "it can't be judged now: no answer in time"),
         }
     }
-    accused
+    (accused, vouched)
 }
 
-/// Without a judge vaults accuse each other that hold different histories.
+/// Without a judge vaults accuse each other that hold different histories. Returns which of them are of one history with a vault that
+/// holds the recorded objects, as far as that is asked.
 async fn of_other_kin(
     shared: &Shared,
     facts: &[Fact],
     proofs: &[Option<Proof>],
     (accused, errors): (&mut [Vec<bool>], &mut [Option<Error>]),
-) {
+) -> Vec<bool> {
     let vaults: Vec<&Vault> = shared.members.iter().map(|member| &member.vault).collect();
     let seen: Vec<Option<&Seen>> =
         facts.iter().zip(proofs).map(|(fact, proof)| fact.seen.as_ref().filter(|_| proof.is_some())).collect();
@@ -148,14 +187,22 @@ async fn of_other_kin(
         let more = |i: usize, j: usize| seen[i].is_some_and(|seen| holds_more(seen, j));
         i != j && more(*i, *j) && more(*j, *i)
     };
-    if !pairs.iter().any(more) {
-        return;
+    let mut vouched = vec![false; facts.len()];
+    if !pairs.iter().any(more) && !proofs.contains(&Some(Proof::Beyond)) {
+        return vouched;
     }
     let kin = kin_of(&vaults, &seen, None).await;
-    for (i, j) in pairs.into_iter().filter(|(i, j)| kin[*i][*j] == Kin::Other) {
-        accused[i][j] = true;
-        errors[i].get_or_insert_with(|| other_history(shared.vault(i)));
+    for (i, j) in pairs {
+        match kin[i][j] {
+            Kin::Other => {
+                accused[i][j] = true;
+                errors[i].get_or_insert_with(|| other_history(shared.vault(i)));
+            }
+            Kin::Same => vouched[i] |= i != j && proofs[j] == Some(Proof::Holds),
+            Kin::Unread | Kin::Unknown => {}
+        }
     }
+    vouched
 }
 
 /// The error of a vault that holds another history than others.
@@ -186,15 +233,18 @@ pub enum Belongs {
     Unknown,
 }
 
-/// Whether a vault holds what the record acknowledges. `vault` names objects as the first vault does.
-pub(super) async fn belongs_to(record: &Record, vault: &Vault) -> Belongs {
+/// Whether a vault holds what the record acknowledges, and whether it holds none of that but later names. `vault` names objects as the first
+/// vault does.
+pub(super) async fn belongs_to(record: &Record, vault: &Vault) -> (Belongs, bool) {
     let newest = Newest::from_noted(&record.newest);
     let noted = record.of(vault.url()).and_then(|noted| noted.identity.as_deref());
-    match proof_of(vault, &newest, Some(record), false).await {
+    let shown = proof_of(vault, &newest, Some(record), false).await;
+    let belongs = match (shown.proof, shown.error) {
         (Proof::Holds | Proof::Lost { some: true }, _) => Belongs::Yes,
         (_, Some(error)) => Belongs::No(error),
-        (Proof::Other | Proof::Lost { .. } | Proof::Unknown, None) => {
+        (Proof::Other | Proof::Lost { .. } | Proof::Beyond | Proof::Unknown, None) => {
             is_other_vault(vault, noted).map_or(Belongs::Unknown, Belongs::No)
         }
-    }
+    };
+    (belongs, shown.proof == Proof::Beyond)
 }

@@ -54,6 +54,9 @@ pub struct Look {
     pub belongs: Belongs,
     /// Whether the record began without it: the vault was away, or didn't agree, and what it holds may be the newer history.
     pub unmet: bool,
+    /// Whether it holds nothing of what the record names, but later names in the place of that: it may be the newer history, and the record
+    /// the older one.
+    pub beyond: bool,
     /// How it stands to each vault.
     pub kin: Vec<Kin>,
 }
@@ -97,8 +100,11 @@ pub fn which(looks: &[Option<&Look>]) -> Verdict {
     }
     let agree = ours.iter().all(|i| ours.iter().all(|j| kin(*i, *j) != Kin::Other));
     let sure = match known.is_empty() {
-        // A vault that the record began without may hold what this machine never knew.
-        false => holding.iter().all(|i| ours.contains(i) || look(*i).is_none_or(|look| !look.unmet)),
+        // A vault that the record began without, or that is newer than the record, may hold what this machine never knew.
+        false => holding.iter().all(|i| {
+            let is_other = || known.iter().any(|j| kin(*i, *j) == Kin::Other);
+            ours.contains(i) || look(*i).is_none_or(|look| !look.unmet && (!look.beyond || is_other()))
+        }),
         // Vaults that agree may all be another database's.
         true => {
             ours.len() == holding.len() && !holding.iter().any(|i| is(i, |belongs| matches!(belongs, Belongs::No(_))))
@@ -148,8 +154,8 @@ pub async fn look(vaults: &[Vault], record: Option<&Path>, judge: Option<&dyn Ju
     let of_one = |(vault, seen): (&Vault, &Option<&Seen>)| {
         let (vault, record) = (vault.clone(), record.clone().filter(|_| seen.is_some()));
         async move {
-            let Some(record) = record else { return Belongs::Unknown };
-            timeout(PATIENCE, belongs_to(&record, &vault)).await.unwrap_or(Belongs::Unknown)
+            let Some(record) = record else { return (Belongs::Unknown, false) };
+            timeout(PATIENCE, belongs_to(&record, &vault)).await.unwrap_or((Belongs::Unknown, false))
         }
     };
     let belongs = join_all(vaults.iter().zip(&shown).map(of_one));
@@ -158,8 +164,8 @@ pub async fn look(vaults: &[Vault], record: Option<&Path>, judge: Option<&dyn Ju
     let unmet =
         |vault: &Vault| record.as_ref().is_some_and(|record| record.of(vault.url()).is_none_or(|noted| noted.unmet));
     let mut looks = Vec::new();
-    for (((seen, vault), belongs), kin) in seen.into_iter().zip(vaults).zip(belongs).zip(kin) {
-        looks.push(seen.map(|seen| Look { holds: seen.holds, belongs, unmet: unmet(vault), kin }));
+    for (((seen, vault), (belongs, beyond)), kin) in seen.into_iter().zip(vaults).zip(belongs).zip(kin) {
+        looks.push(seen.map(|seen| Look { holds: seen.holds, belongs, unmet: unmet(vault), beyond, kin }));
     }
     looks
 }
@@ -381,7 +387,15 @@ mod tests {
         let table = |belongs: [&Belongs; 3], holds: [bool; 3], [a, b, c]: [Kin; 3]| {
             let kin = [vec![Same, a, b], vec![a, Same, c], vec![b, c, Same]];
             let looks = kin.into_iter().zip(belongs).zip(holds);
-            looks.map(|((kin, belongs), holds)| Look { holds, belongs: belongs.clone(), unmet: false, kin }).collect()
+            looks
+                .map(|((kin, belongs), holds)| Look {
+                    holds,
+                    belongs: belongs.clone(),
+                    unmet: false,
+                    beyond: false,
+                    kin,
+                })
+                .collect()
         };
         let (all, none) = ([true; 3], [&may; 3]);
         let ours = |ours: [bool; 3]| Verdict::In(ours.to_vec());
@@ -437,6 +451,18 @@ mod tests {
         assert_eq!(which(&looks.iter().map(Some).collect::<Vec<_>>()), Verdict::Unsure);
         assert_eq!(which(&[None, Some(&looks[1]), Some(&looks[2])]), ours([false, true, true]), "while it is away");
         assert_eq!(which(&[None, None, None]), ours([false; 3]));
+        // The record is older than what the first one holds, unless that is another database's.
+        for (kin, beyond, expected) in [
+            ([Unknown, Unknown, Same], false, ours([false, true, true])),
+            ([Unknown, Unknown, Same], true, Verdict::Unsure),
+            ([Unread, Unread, Same], true, Verdict::Unsure),
+            ([Other, Other, Same], true, ours([false, true, true])),
+            ([Same, Unknown, Same], true, ours(all)),
+        ] {
+            let mut looks: Vec<Look> = table([&may, &yes, &yes], all, kin);
+            looks[0].beyond = beyond;
+            assert_eq!(which(&looks.iter().map(Some).collect::<Vec<_>>()), expected, "{kin:?} {beyond}");
+        }
         assert_eq!(apart(&[vec![Same, Other], vec![Other, Same]]), None);
         assert_eq!(apart(&[]), Some(vec![]));
     }
@@ -445,7 +471,10 @@ mod tests {
     fn what_is_said_of_a_doubt() {
         use Kin::{Other, Same, Unknown, Unread};
         let no = || Belongs::No(Error::NotFound { object: "x".into() });
-        let look = |belongs: Belongs, kin: Kin| Look { holds: true, belongs, unmet: false, kin: vec![Same, kin] };
+        let look = |belongs: Belongs, kin: Kin| {
+            let kin = vec![Same, kin];
+            Look { holds: true, belongs, unmet: false, beyond: false, kin }
+        };
         for (looks, expected) in [
             ([look(no(), Same), look(no(), Same)], "this machine protected another"),
             ([look(Belongs::Unknown, Other), look(Belongs::Unknown, Other)], "its vaults hold different"),

@@ -10,7 +10,10 @@ use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
 
 use crate::settle::{SAMPLE, Sample};
-use crate::{Digest, Error, Fault, ObjectKey, Vault, reading};
+use crate::{Digest, Error, Fault, ObjectKey, Operation, Prefix, Vault, reading};
+
+/// The names of a listing that looks for a later one of a line.
+const LATER: usize = 100;
 
 /// The most folders whose newest names are kept. A replica of SQLite has ten; of backup sets the newest ones count.
 const MOST: usize = 16;
@@ -66,6 +69,16 @@ pub(crate) async fn held(vault: &Vault, key: &ObjectKey, print: &Print) -> Resul
         Err(Error::Sealing { .. } | Error::Corrupt { .. } | Error::OutOfRange { .. }) => Ok(Held::Other),
         Err(error) => Err(error),
     }
+}
+
+/// The next names of the line of this one that a vault holds. A vault that was emptied or set back has none behind the newest one that was
+/// acknowledged: a process that finds one knows an older state than the vault holds.
+pub(crate) async fn later(vault: &Vault, key: &ObjectKey) -> Result<Vec<ObjectKey>, Error> {
+    let Some(own) = line(key) else { return Ok(Vec::new()) };
+    let prefix = Prefix::new(own)?;
+    let list = || vault.inner.store.list(&prefix, Some(key), LATER);
+    let page = vault.inner.retrier.run(Operation::List, vault.url(), 0, list).await?;
+    Ok(page.entries.into_iter().map(|entry| entry.key).filter(|key| line(key) == Some(own)).collect())
 }
 
 /// The sample of an object of this size.
@@ -247,6 +260,33 @@ mod tests {
             ("lock.json", None),
         ] {
             assert_eq!(line(&ObjectKey::new(name).expect("a key")), expected, "{name}");
+        }
+    }
+
+    /// What was merged or retired is followed by a later name, and what a vault lost isn't. Another line below the same folder tells nothing.
+    #[tokio::test]
+    async fn later_names_of_a_line() {
+        let key = |name: &str| ObjectKey::new(name).expect("a key");
+        let vault = Vault::new(std::sync::Arc::new(crate::memory::MemoryStore::new()), crate::Policy::default());
+        for name in
+            ["ltx/0/2", "ltx/1/9", "sets/2/a", "sets/3/a", "physical/7/bases/5/1", "physical/7/log/00000002/1.zst"]
+        {
+            vault.put(&key(name), "x".into(), None).await.expect("put");
+        }
+        for (name, expected) in [
+            ("ltx/0/1", &["ltx/0/2"][..]),
+            ("ltx/0/2", &[]),
+            ("ltx/0/3", &[]),
+            ("sets/1/x", &["sets/2/a", "sets/3/a"]),
+            ("sets/3/b", &[]),
+            ("physical/7/log/00000001/9.zst", &["physical/7/log/00000002/1.zst"]),
+            ("physical/7/bases/6/1", &[]),
+            ("physical/7/aaa", &[]),
+            ("pins/0", &[]),
+            ("lock.json", &[]),
+        ] {
+            let later = later(&vault, &key(name)).await.expect("listed");
+            assert_eq!(later.iter().map(ObjectKey::as_str).collect::<Vec<_>>(), expected, "{name}");
         }
     }
 }

@@ -51,6 +51,7 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
                 keeps: shared.keeps(i),
                 differs: false,
                 lost: false,
+                doubted: false,
                 seen: seen.ok(),
             }
         })
@@ -62,7 +63,9 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
         left.iter().for_each(|(i, _)| facts[*i].differs = true);
     }
     let judged = differ(shared, &facts, before.as_ref()).await.ok_or_else(|| unsure(shared))?;
-    facts.iter_mut().zip(&judged.lost).for_each(|(fact, lost)| fact.lost = *lost);
+    for (fact, (lost, doubted)) in facts.iter_mut().zip(judged.lost.iter().zip(&judged.doubted)) {
+        (fact.lost, fact.doubted) = (*lost, *doubted);
+    }
     left.extend(judged.errors.into_iter().enumerate().filter_map(|(i, error)| Some((i, error?))));
     for (i, error) in left {
         tracing::error!(vault = shared.vault(i).url(), code = "vault.differs", "this vault is left alone: {error}");
@@ -85,7 +88,9 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
             "the vaults hold different histories, and none is clearly the newest: the first one leads; look at the others"
         );
     }
-    newest(shared, leader, before.as_ref()).await;
+    // A process that this record doesn't know of deleted these, because the leading vault lost nothing.
+    let deleted = judged.gone.get(leader).filter(|_| !facts[leader].lost).map(Vec::as_slice).unwrap_or_default();
+    newest(shared, leader, before.as_ref(), deleted).await;
     stand(shared, &in_step, errors, &facts);
     *started = true;
     drop(started);
@@ -146,10 +151,12 @@ async fn differs(leader: &Vault, member: &Vault) -> Result<Option<Error>, Error>
     Ok(parted.map(|key| another(member, &key)))
 }
 
-/// Takes the newest acknowledged names over from the record, and those of writes that were cut off or not yet recorded as done.
-async fn newest(shared: &Shared, leader: usize, before: Option<&Record>) {
+/// Takes the newest acknowledged names over from the record, but for the deleted ones, and those of writes that were cut off or not yet
+/// recorded as done.
+async fn newest(shared: &Shared, leader: usize, before: Option<&Record>, deleted: &[ObjectKey]) {
     let Some(before) = before else { return };
     let (mut newest, vault) = (Newest::from_noted(&before.newest), shared.vault(leader));
+    deleted.iter().for_each(|key| newest.forget(key));
     for key in
         before.unfinished.keys().filter_map(|name| ObjectKey::new(name).ok()).filter(|key| telling(key).is_some())
     {
