@@ -67,7 +67,7 @@ impl Choice {
 
 impl Opener {
     /// Looks at all vaults of a database, and chooses the one whose newest point that `when` allows is the newest, among those that hold
-    /// the database's history. A vault that is empty, that can't be looked at, or that holds another history is passed over.
+    /// the database's history. A vault that holds nothing of a database, that can't be looked at, or that holds another history is passed over.
     ///
     /// # Errors
     /// When none can be looked at, and when it can't be told which of them hold the history (`vault.unsure`); the failure names each.
@@ -176,7 +176,7 @@ fn late(database: &DatabaseConfig) -> Failure {
 
 fn empty(database: &DatabaseConfig) -> Failure {
     let next = "see whether it is the right place; another vault of the database may hold its history";
-    Failure::new(Kind::NotFound, "command.empty-vault", database.vault.to_string(), "it holds nothing", next)
+    Failure::new(Kind::NotFound, "command.empty-vault", database.vault.to_string(), "it holds nothing to restore", next)
 }
 
 /// Why a vault that holds another history is passed over.
@@ -204,7 +204,7 @@ fn unsure(
     for ((one, look), spans) in all.iter().zip(looks).zip(seen) {
         let what = match (look, spans) {
             (Err(failure), _) => format!("could not be looked at ({})", failure.cause),
-            (Ok(look), _) if !look.holds => "holds nothing".to_owned(),
+            (Ok(look), _) if !look.holds => "holds nothing to restore".to_owned(),
             (Ok(_), Err(failure)) => format!("its points can't be told ({})", failure.cause),
             (Ok(_), Ok(spans)) => match spans.iter().map(|(_, to)| to).max_by_key(|point| point.moment) {
                 Some(newest) => format!("its newest point is {} of {}", newest.position, newest.moment),

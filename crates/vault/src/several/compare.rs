@@ -51,6 +51,7 @@ pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
     let count = vaults.len();
     let none = || Seen {
         holds: false,
+        tells: false,
         lacks: vec![0; count],
         differs: vec![0; count],
         ahead: vec![false; count],
@@ -94,6 +95,7 @@ pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
             }
             if here.get(i).is_some_and(Option::is_some) {
                 seen.holds = true;
+                seen.tells |= folder.is_some();
                 if let Some(line) = line(&least) {
                     keep(&mut side.greatest, line.to_owned(), least.clone());
                 }

@@ -61,6 +61,8 @@ pub(crate) struct Fact {
 pub(crate) struct Seen {
     /// Whether it holds any object.
     pub(crate) holds: bool,
+    /// Whether it holds any object that tells whose history it is: a lease and notes don't.
+    pub(crate) tells: bool,
     /// How many objects the other has, and this one hasn't.
     pub(crate) lacks: Vec<u64>,
     /// How many objects both have, with different sizes.

@@ -48,7 +48,8 @@ pub enum Kin {
 /// What a look at one vault of several showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// Whether it holds any object.
+    /// Whether it holds any object that tells whose history it is. A lease and notes don't: a process that waits for its database, and one
+    /// that begins to fill a new vault, write these first.
     pub holds: bool,
     /// What the record on this machine says of it.
     pub belongs: Belongs,
@@ -165,7 +166,7 @@ pub async fn look(vaults: &[Vault], record: Option<&Path>, judge: Option<&dyn Ju
         |vault: &Vault| record.as_ref().is_some_and(|record| record.of(vault.url()).is_none_or(|noted| noted.unmet));
     let mut looks = Vec::new();
     for (((seen, vault), (belongs, beyond)), kin) in seen.into_iter().zip(vaults).zip(belongs).zip(kin) {
-        looks.push(seen.map(|seen| Look { holds: seen.holds, belongs, unmet: unmet(vault), beyond, kin }));
+        looks.push(seen.map(|seen| Look { holds: seen.tells, belongs, unmet: unmet(vault), beyond, kin }));
     }
     looks
 }
@@ -556,6 +557,32 @@ mod tests {
             let one: Vec<(&str, &str)> = one.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
             let other: Vec<(&str, &str)> = other.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
             assert_eq!(kin(&one, &other).await, expected, "{what}");
+        }
+    }
+
+    /// A new database whose process has the lease, and a new vault that is being filled.
+    #[tokio::test]
+    async fn a_lease_and_notes_are_nothing() {
+        let vault = async |names: &[&str]| {
+            let vault = Vault::new(std::sync::Arc::new(crate::memory::MemoryStore::new()), crate::Policy::default());
+            for name in names {
+                vault.put(&key(name), "x".into(), None).await.expect("put");
+            }
+            vault
+        };
+        let full = ["lock.json", "ltx/0/1", "seawall/floors/1.json"];
+        let (first, new) = (["lock.json", "seawall/floors/1.json"], ["seawall/holes/1.json", "seawall/digests/1"]);
+        for (what, one, other, holds) in [
+            ("a new database", &first[..], &first[..], [false, false]),
+            ("a new vault", &full, &new, [true, false]),
+            ("a new vault that comes first", &new, &full, [false, true]),
+            ("its first object has come", &full, &full, [true, true]),
+        ] {
+            let looks = look(&[vault(one).await, vault(other).await], None, None).await;
+            let looks: Vec<Look> = looks.into_iter().map(|look| look.expect("a look")).collect();
+            assert_eq!([looks[0].holds, looks[1].holds], holds, "{what}");
+            let verdict = which(&looks.iter().map(Some).collect::<Vec<_>>());
+            assert_eq!(verdict, Verdict::In(holds.to_vec()), "{what}");
         }
     }
 }

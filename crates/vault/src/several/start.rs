@@ -77,7 +77,7 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
     let Lead::By { leader, mut in_step, sure } = lead(&facts, damaged) else {
         return Err(nobody(shared, &errors, &facts));
     };
-    let leads_something = facts.get(leader).and_then(|fact| fact.seen.as_ref()).is_some_and(|seen| seen.holds);
+    let leads_something = facts.get(leader).and_then(|fact| fact.seen.as_ref()).is_some_and(|seen| seen.tells);
     shared.state().unproved = unrecorded && leads_something && facts.iter().any(|fact| fact.seen.is_none());
     if unrecorded && shared.notes() {
         compare_contents(shared, leader, &mut in_step, &mut errors).await;
