@@ -336,7 +336,9 @@ impl From<Error> for Failure {
                 Kind::Refused,
                 "vault.unsure",
                 cause,
-                "look at them (`seawall timeline URL`), then leave those that aren't the database's out of `vaults`".to_owned(),
+                "look at them (`seawall timeline URL`), then leave those that aren't the database's, or that are away for good, out of \
+                 `vaults`"
+                    .to_owned(),
             ),
             Error::Precondition { .. } => (
                 Kind::Conflict,

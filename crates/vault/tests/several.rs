@@ -892,16 +892,45 @@ async fn who_cannot_compare_the_vaults_deletes_nothing() {
     assert!(matches!(refused, Error::Unsure { .. }), "{refused}");
     assert_eq!(content(stores[0].truth()).await.len(), 1);
 
-    // A process that notes deletes once all were compared.
-    let vault = open(&stores, None);
+    // A process that notes deletes once all were compared, and not because it is started again.
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    for _ in 0..2 {
+        let vault = open(&stores, Some(record.clone()));
+        vault.list(&Prefix::all(), None).await.expect("listed");
+        let refused = vault.delete(&[key("0000/1")]).await.expect_err("refused");
+        assert!(matches!(refused, Error::Unsure { .. }), "{refused}");
+        vault.put(&key("lock.json"), "mine".into(), None).await.expect("put");
+        vault.delete(&[key("lock.json")]).await.expect("a lease is no history");
+        assert_eq!(content(stores[0].truth()).await.len(), 1);
+    }
+    let vault = open(&stores, Some(record.clone()));
     fill(&vault, &["0000/2"]).await;
-    vault.delete(&[key("0000/1")]).await.expect("asked for later");
-    assert_eq!(content(stores[0].truth()).await.len(), 2);
     stores[1].revive();
     in_step(&vault).await;
     vault.delete(&[key("0000/1")]).await.expect("deleted");
     assert_eq!(content(stores[0].truth()).await.len(), 1);
     assert_eq!(content(stores[1].truth()).await.len(), 1);
+    drop(vault);
+    stores[1].fail_from(0);
+    let vault = open(&stores, Some(record));
+    fill(&vault, &["0000/3"]).await;
+    vault.delete(&[key("0000/2")]).await.expect("they were compared");
+}
+
+/// What a process begins itself is the database's.
+#[tokio::test(start_paused = true)]
+async fn a_new_database_is_proved() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    let stores = two();
+    plant(&stores[0], "lock.json", "a lease tells nothing").await;
+    stores[1].fail_from(0);
+    for name in ["0000/1", "0000/2"] {
+        let vault = open(&stores, Some(record.clone()));
+        fill(&vault, &[name]).await;
+        vault.delete(&[key(name)]).await.expect("deleted");
+    }
 }
 
 /// The vault that is behind holds what the leading one lost: it isn't called a stranger's, and nothing is deleted in it.

@@ -85,7 +85,7 @@ pub(crate) struct State {
     pub(crate) before: Option<Record>,
     /// Why there is a record that can't be read.
     pub(crate) unreadable: Option<String>,
-    /// Whether no record told at the start which vaults are the database's, and not all could be compared.
+    /// Whether no record told at the first start which vaults are the database's, and not all could be compared since.
     pub(crate) unproved: bool,
 }
 
@@ -525,6 +525,7 @@ impl Shared {
                 .collect(),
             overwritten: names(&state.overwritten),
             newest: state.newest.noted(),
+            unproved: state.unproved,
         }
     }
 

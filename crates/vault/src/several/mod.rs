@@ -535,19 +535,11 @@ impl Store for SeveralStore {
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
         self.ready().await?;
         if keys.iter().any(|key| prints::telling(key).is_some()) {
-            let unproved = self.shared.state().unproved;
-            if unproved && !self.shared.notes() {
-                let cause = "it can't be told which of its vaults hold the database's history, so nothing is deleted"
-                    .to_owned();
-                return Err(Error::Unsure { object: self.shared.all_urls(), cause });
-            }
-            // They are deleted later: upkeep asks again.
-            if unproved {
-                tracing::warn!(
-                    objects = keys.len(),
-                    "nothing is deleted while a vault is away, because no record tells which vaults are the database's"
-                );
-                return Ok(keys.iter().map(|_| Ok(())).collect());
+            // Who wants to delete is told, and asks again.
+            if self.shared.state().unproved {
+                let cause = "a vault was away when this machine saw the others first, and may hold another history than they, so nothing \
+                             is deleted before they are compared";
+                return Err(Error::Unsure { object: self.shared.all_urls(), cause: cause.to_owned() });
             }
             look::before_deletions(&self.shared).await;
         }

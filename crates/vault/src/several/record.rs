@@ -35,6 +35,9 @@ pub(crate) struct Record {
     /// The newest acknowledged name of each folder, with the print of its object.
     #[serde(default)]
     pub(crate) newest: BTreeMap<String, Option<Print>>,
+    /// Whether it began while a vault was away, and the vaults could not all be compared since. Then nothing is deleted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) unproved: bool,
 }
 
 /// One vault.
@@ -162,6 +165,7 @@ mod tests {
             unfinished: [("0000/y".to_owned(), None)].into(),
             overwritten: ["lock.json".to_owned()].into(),
             newest: [("0000/x".to_owned(), Some(Print::of_bytes(&bytes::Bytes::from_static(b"x"))))].into(),
+            unproved: true,
         };
         save(&path, &record).expect("saved");
         save(&path, &record).expect("saved over");

@@ -78,7 +78,10 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
         return Err(nobody(shared, &errors, &facts));
     };
     let leads_something = facts.get(leader).and_then(|fact| fact.seen.as_ref()).is_some_and(|seen| seen.tells);
-    shared.state().unproved = unrecorded && leads_something && facts.iter().any(|fact| fact.seen.is_none());
+    let unseen = unrecorded && leads_something && facts.iter().any(|fact| fact.seen.is_none());
+    // A start proves nothing: only a comparison with the vault that was away does.
+    let still = before.as_ref().is_some_and(|before| before.unproved) && in_step.contains(&false);
+    shared.state().unproved = unseen || still;
     if unrecorded && shared.notes() {
         compare_contents(shared, leader, &mut in_step, &mut errors).await;
     }
