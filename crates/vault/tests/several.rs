@@ -1095,3 +1095,25 @@ async fn what_comes_while_vaults_are_listed_is_no_stranger() {
     .await;
     assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
 }
+
+/// What was deleted while a vault was away costs no second comparison, and what is made again stays.
+#[tokio::test(start_paused = true)]
+async fn deletions_hold_up_no_vault_that_catches_up() {
+    for (name, again) in [("0000/1", false), ("seawall/notes/1", true)] {
+        let stores = two();
+        let vault = open(&stores, None);
+        fill(&vault, &["0000/1", "0000/2", "seawall/notes/1"]).await;
+        stores[1].fail_from(0);
+        vault.delete(&[key(name)]).await.expect("deleted");
+        if again {
+            fill(&vault, &[name]).await;
+        }
+        stores[1].revive();
+        let before = vault.members()[0].requests.list;
+        in_step(&vault).await;
+        let lists = vault.members()[0].requests.list - before;
+        assert!(lists <= if again { 2 } else { 1 }, "{name} {lists}");
+        assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await, "{name}");
+        assert_eq!(content(stores[1].truth()).await.contains_key(name), again, "{name}");
+    }
+}

@@ -37,6 +37,31 @@ const MOST_GONE: usize = 16;
 /// The most names that are copied while writes wait.
 const MOST_ALONE: usize = 16;
 
+/// The most names that are deleted while writes wait: one request.
+const MOST_DELETED: usize = 1000;
+
+/// So many comparisons may follow one another at once although none found anything to copy.
+const IN_VAIN: u32 = 3;
+
+/// The wait after each further one.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// The vault is in step again.
+    InStep,
+    /// Objects were copied, and there may be more.
+    Copied,
+    /// Nothing was missing, and too much was written or deleted meanwhile.
+    Overtaken,
+}
+
+/// How long to wait after so many attempts in a row that were overtaken: each lists both vaults.
+fn pause(overtaken: u32) -> Duration {
+    if overtaken < IN_VAIN { Duration::ZERO } else { PAUSE }
+}
+
 /// Begins to let a vault catch up, unless a task is at it.
 pub(crate) fn begin(shared: &Arc<Shared>, i: usize) {
     let Some(runtime) = shared.runtime.get() else { return };
@@ -51,15 +76,23 @@ pub(crate) fn begin(shared: &Arc<Shared>, i: usize) {
 /// Boxed, because falling behind begins this, and this may let another vault fall behind.
 fn run(shared: Arc<Shared>, i: usize) -> BoxFuture<'static, ()> {
     async move {
-        let (mut waits, mut long_waits) = (WAITS, LONG_WAITS);
+        let (mut waits, mut long_waits, mut overtaken) = (WAITS, LONG_WAITS, 0_u32);
         loop {
             match attempt(&shared, i).await {
-                Ok(true) => {
+                Ok(Attempt::InStep) => {
                     tracing::info!(vault = shared.vault(i).url(), "this vault is in step again");
                     shared.save().await;
                     return;
                 }
-                Ok(false) => waits.worked(),
+                Ok(Attempt::Copied) => {
+                    waits.worked();
+                    overtaken = 0;
+                }
+                Ok(Attempt::Overtaken) => {
+                    waits.worked();
+                    overtaken = overtaken.saturating_add(1);
+                    tokio::time::sleep(pause(overtaken)).await;
+                }
                 Err(error) => {
                     let differs = matches!(error, Error::Differs { .. });
                     if note(&shared, i, error) && differs {
@@ -94,30 +127,30 @@ fn note(shared: &Shared, i: usize, error: Error) -> bool {
     new
 }
 
-/// Whether the vault is in step again. `false`: there is more to copy.
-async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
+/// Compares the vault with the leading one, and copies and deletes what is due.
+async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<Attempt, Error> {
     let Some(leader) = shared.in_step().first().copied() else { return Err(shared.nobody()) };
     if leader == i {
-        return Ok(true);
+        return Ok(Attempt::InStep);
     }
     let (from, to) = (shared.vault(leader), shared.vault(i));
     to.mend().await?;
     to.enter().await?;
     super::probe(shared, i).await?;
-    // What is deleted from now on may still be in the leading vault's listing: it is looked at in the next attempt.
+    // What is deleted from now on may still be in the leading vault's listing: it is looked at in the end, or in the next attempt.
     let mut noted = Vec::new();
     if let Some(behind) = shared.state().standings.get_mut(i).and_then(|standing| standing.behind.as_mut()) {
         behind.recent.clear();
         behind.complete = true;
         noted.extend(behind.deleted.iter().cloned());
     }
-    let missing = compare::missing(from, to).await?;
+    let missing = compare::missing(from, to, &noted).await?;
     note_lack(shared, i, missing.objects, missing.bytes);
     let cut_off = cut_off(shared, i);
     // Nothing is changed in a vault that holds what isn't of this history.
     inspect(shared, leader, i, &missing, &cut_off).await?;
     shared.note_loss(i, missing.entries.iter().map(|entry| &entry.key));
-    let deleted = apply_deletions(shared, i, &noted).await?;
+    apply_deletions(shared, i, &noted).await?;
     // Another write may have the size of one that was cut off.
     for key in &cut_off {
         // A streamed object may be large; its first and last bytes tell.
@@ -165,8 +198,12 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
     }
     overwritten(shared, leader, i).await?;
     let left = (sealed.0 + strange.0, sealed.1 + strange.1);
-    if missing.entries.len() as u64 > left.0 || deleted {
-        return Ok(false);
+    if missing.entries.len() as u64 > left.0 {
+        return Ok(Attempt::Copied);
+    }
+    // It was deleted in this vault, too.
+    if missing.again {
+        return Ok(Attempt::Overtaken);
     }
     // More is missing than one comparison collects.
     if let Some(error) = refused.filter(|_| missing.objects > left.0) {
@@ -174,7 +211,7 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
     }
     note_sealed(shared, i, sealed, left);
     match timeout(ALONE, rejoin(shared, leader, i)).await {
-        Ok(rejoined) => rejoined,
+        Ok(rejoined) => Ok(if rejoined? { Attempt::InStep } else { Attempt::Overtaken }),
         // The next attempt comes after a wait, so that writes are held up for a few seconds at most now and then.
         Err(_) => Err(Error::Timeout { object: to.url().to_owned(), after: ALONE }),
     }
@@ -330,9 +367,9 @@ fn note_sealed(shared: &Shared, i: usize, (objects, bytes): (u64, u64), left: (u
 }
 
 /// Deletes what was deleted in the other vaults meanwhile: these names, sorted.
-async fn apply_deletions(shared: &Shared, i: usize, deleted: &[ObjectKey]) -> Result<bool, Error> {
+async fn apply_deletions(shared: &Shared, i: usize, deleted: &[ObjectKey]) -> Result<(), Error> {
     if deleted.is_empty() {
-        return Ok(false);
+        return Ok(());
     }
     if !shared.keeps(i) {
         match shared.vault(i).delete(deleted).await {
@@ -343,7 +380,7 @@ async fn apply_deletions(shared: &Shared, i: usize, deleted: &[ObjectKey]) -> Re
     if let Some(behind) = shared.state().standings.get_mut(i).and_then(|standing| standing.behind.as_mut()) {
         behind.deleted.retain(|key| deleted.binary_search(key).is_err());
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Whether no key at hand opens an object of this vault.
@@ -480,7 +517,7 @@ async fn is_newer(shared: &Shared, key: &ObjectKey) -> Result<bool, Error> {
     Ok(!any.await?.entries.is_empty() && store.head(key).await?.is_none())
 }
 
-/// Brings the last few names while no write runs. Then the vault is in step.
+/// Deletes and brings the last few names while no write runs. Then the vault is in step. `false`: there are too many.
 async fn rejoin(shared: &Arc<Shared>, leader: usize, i: usize) -> Result<bool, Error> {
     let _alone = shared.gate.write().await;
     let (recent, deleted) = {
@@ -490,15 +527,15 @@ async fn rejoin(shared: &Arc<Shared>, leader: usize, i: usize) -> Result<bool, E
         };
         if !behind.complete
             || behind.recent.len() > MOST_ALONE
+            || behind.deleted.len() > MOST_DELETED
             || state.standings.get(leader).is_none_or(|leading| leading.behind.is_some())
         {
             return Ok(false);
         }
-        (behind.recent.clone(), !behind.deleted.is_empty())
+        (behind.recent.clone(), behind.deleted.iter().cloned().collect::<Vec<ObjectKey>>())
     };
-    if deleted {
-        return Ok(false);
-    }
+    // A name that was made again is brought afterwards.
+    apply_deletions(shared, i, &deleted).await?;
     for key in &recent {
         bring(shared, leader, i, key).await?;
         let overwrites = shared.state().overwritten.contains(key);
@@ -521,4 +558,16 @@ async fn rejoin(shared: &Arc<Shared>, leader: usize, i: usize) -> Result<bool, E
     }
     shared.note_identity(i, shared.vault(i).identity());
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparisons_in_vain_come_with_pauses() {
+        for (overtaken, expected) in [(0, Duration::ZERO), (2, Duration::ZERO), (3, PAUSE), (u32::MAX, PAUSE)] {
+            assert_eq!(pause(overtaken), expected, "{overtaken}");
+        }
+    }
 }

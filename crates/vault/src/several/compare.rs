@@ -171,6 +171,8 @@ pub(crate) struct Missing {
     pub(crate) bytes: u64,
     /// Whether the member holds nothing.
     pub(crate) is_empty: bool,
+    /// Whether the leading vault has one of the deleted names: it was made again.
+    pub(crate) again: bool,
 }
 
 impl Missing {
@@ -184,13 +186,14 @@ impl Missing {
 const MOST: usize = 50_000;
 
 /// Finds what `member` lacks of `leader`. Of more than can be kept in memory the oldest are collected, so that the
-/// order of the copies stays that of the writes.
-pub(crate) async fn missing(leader: &Vault, member: &Vault) -> Result<Missing, Error> {
+/// order of the copies stays that of the writes. `deleted`: names that were deleted before, sorted.
+pub(crate) async fn missing(leader: &Vault, member: &Vault, deleted: &[ObjectKey]) -> Result<Missing, Error> {
     let (mut theirs, mut own) = (listing(leader), listing(member));
     let mut missing = Missing { is_empty: true, ..Missing::default() };
     loop {
         let (there, here) = (peek(&mut theirs).await?, peek(&mut own).await?);
         missing.is_empty &= here.is_none();
+        missing.again |= there.as_ref().is_some_and(|entry| deleted.binary_search(&entry.key).is_ok());
         match (there, here) {
             (None, None) => break,
             (Some(entry), here) if here.as_ref().is_none_or(|here| entry.key < here.key) => {
@@ -285,5 +288,29 @@ mod tests {
         let telling = missing.telling();
         let names: Vec<&str> = telling.iter().map(ObjectKey::as_str).collect();
         assert_eq!(names, ["ltx/0/2", "ltx/9/1", "sets/a/1"]);
+    }
+
+    #[tokio::test]
+    async fn deleted_names_that_were_made_again() {
+        let key = |name: &str| ObjectKey::new(name).expect("a key");
+        let vault = async |names: &[&str]| {
+            let vault = Vault::new(std::sync::Arc::new(crate::memory::MemoryStore::new()), crate::Policy::default());
+            for name in names {
+                vault.put(&key(name), "x".into(), None).await.expect("put");
+            }
+            vault
+        };
+        let (leader, member) = (vault(&["lock.json", "ltx/0/3"]).await, vault(&["lock.json", "ltx/0/1"]).await);
+        for (deleted, expected) in [
+            (&[] as &[&str], false),
+            (&["ltx/0/1"], false),
+            (&["lock.json", "ltx/0/1"], true),
+            (&["ltx/0/3"], true),
+            (&["ltx/0/4"], false),
+        ] {
+            let names: Vec<ObjectKey> = deleted.iter().copied().map(key).collect();
+            let missing = missing(&leader, &member, &names).await.expect("compared");
+            assert_eq!((missing.again, missing.objects), (expected, 1), "{deleted:?}");
+        }
     }
 }

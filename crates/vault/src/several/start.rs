@@ -149,7 +149,7 @@ async fn compare_contents(shared: &Shared, leader: usize, in_step: &mut [bool], 
 
 /// The error for a vault that holds other content under a name.
 async fn differs(leader: &Vault, member: &Vault) -> Result<Option<Error>, Error> {
-    let telling = compare::missing(leader, member).await?.telling();
+    let telling = compare::missing(leader, member, &[]).await?.telling();
     let parted = compare::parted(leader, member, &telling).await?;
     Ok(parted.map(|key| another(member, &key)))
 }
