@@ -221,12 +221,20 @@ fn unsure(
 
 fn all_away(database: &DatabaseConfig, away: &[Failure]) -> Failure {
     let reasons: Vec<String> = away.iter().map(ToString::to_string).collect();
+    // One answered, and holds nothing: the database may be a new one, and only the owner knows that.
+    let may_be_new = away.iter().any(|failure| failure.kind == Kind::NotFound);
+    let next = match may_be_new {
+        true => {
+            "see to the others, then try again; a new database starts once they are left out of `vaults`, where they can be put back later"
+        }
+        false => "see to one of them, then try again",
+    };
     Failure::new(
         Kind::Unavailable,
         "vault.all-away",
         database.name.clone(),
         format!("none of its vaults can be read that holds anything: {}", reasons.join("; ")),
-        "see to one of them, then try again",
+        next,
     )
 }
 
@@ -258,6 +266,22 @@ mod tests {
 
     fn point(millis: i64) -> Point {
         Point { position: format!("{millis:016x}"), moment: Moment::from_millis(millis) }
+    }
+
+    /// A process that finds its database's file missing doesn't begin anew by itself while a vault is away.
+    #[test]
+    fn the_way_out_of_a_new_database() {
+        let vault = seawall_vault::VaultUrl::parse("/vault/app").expect("a place");
+        let database = DatabaseConfig::new("app".to_owned(), "/nowhere/app.db".into(), vault);
+        for (away, is_new) in [
+            (vec![late(&database), empty(&database)], true),
+            (vec![empty(&database), late(&database)], true),
+            (vec![late(&database), late(&database)], false),
+        ] {
+            let failure = all_away(&database, &away);
+            assert_eq!((failure.code, failure.kind), ("vault.all-away", Kind::Unavailable));
+            assert_eq!(failure.next.contains("a new database"), is_new, "{}", failure.next);
+        }
     }
 
     #[test]
