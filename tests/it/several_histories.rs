@@ -228,6 +228,38 @@ fn postgres_a_foreign_vault_of_a_server_is_never_restored_by_name() {
     assert!(count == "200" && told.contains("passed over"), "{told}");
 }
 
+/// What the service noted on its host tells commands which vaults are the database's.
+#[test]
+fn postgres_commands_read_what_the_service_noted() {
+    let server = crate::postgres::server::Server::start(15);
+    for (database, count) in [("shop", 100), ("other", 7)] {
+        server.sql("postgres", &format!("CREATE DATABASE {database}"));
+        server.sql(database, &format!("CREATE TABLE t AS SELECT i FROM generate_series(1, {count}) i"));
+    }
+    let stand = seawall_tests::Stand::folder(seawall_tests::Random::from_env().seed());
+    let configure = |database: &str, vaults: &str| {
+        let text = format!(
+            "databases:\n  - url: {}\n    name: shop\n    schedule: \"0 3 1 1 *\"\n    vaults: [{vaults}]\n",
+            server.url(database)
+        );
+        fs::write(stand.path("seawall.yml"), text).unwrap();
+    };
+    let names = ["v1", "v2"].map(|name| stand.path(name).display().to_string());
+    configure("other", stand.path("foreign").to_str().unwrap());
+    stand.seawall(&["backup", "shop"]).ok();
+    configure("shop", &names.join(", "));
+    stand.seawall(&["replicate", "--once", "--config", "seawall.yml"]).ok();
+    swap(&stand.path("foreign"), &stand.path("v1"));
+    let told = stand.seawall(&["restore", "shop", "--to", &server.url("back")]).ok().to_string();
+    assert_eq!(server.sql("back", "SELECT count(*) FROM t"), "100", "{told}");
+    assert!(told.contains("passed over") && told.contains(&names[0]), "{told}");
+    // A host that knows nothing of them.
+    let state = stand.path(".local/state/seawall/shop.vaults.json");
+    fs::remove_file(&state).unwrap_or_else(|error| panic!("{}: {error}", state.display()));
+    let refused = stand.seawall(&["restore", "shop", "--to", &server.url("back2")]);
+    assert!(refused.code() != 0 && refused.to_string().contains("vault.unsure"), "{refused}");
+}
+
 /// A host that takes over restores from no vault by guess, and begins anew only if every vault says that it holds nothing.
 #[test]
 fn a_missing_database_is_restored_from_the_right_vault_or_not_at_all() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seawall_agent::config::{Surroundings, absolute};
-use seawall_agent::{Environment, Opener};
+use seawall_agent::{Environment, Opener, state_folder};
 use seawall_core::{Failure, Kind};
 
 use crate::progress::ProgressForm;
@@ -55,10 +55,11 @@ impl Edge {
         Surroundings { environment: &self.environment, directory: &self.directory, pid: std::process::id() }
     }
 
-    /// An opener of databases and vaults, with the owner's keys that the command line or the environment names. Blocks, and
-    /// may ask for a passphrase.
+    /// An opener of databases and vaults, with the owner's keys that the command line or the environment names. It knows what a service
+    /// of this host noted of several vaults. Blocks, and may ask for a passphrase.
     pub(crate) fn opener(&self, jobs: usize) -> Result<Opener, Failure> {
         let mut opener = Opener::new(self.environment.clone(), jobs);
+        opener.find_state_in(state_folder(&self.environment));
         let file = self.identity_file();
         opener.identify(file.as_deref(), self.identity.is_some(), Arc::new(Terminal))?;
         Ok(opener)

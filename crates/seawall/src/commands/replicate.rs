@@ -267,7 +267,6 @@ async fn carry_out(plan: &Plan, read: Option<Read>, edge: &Edge) -> Result<Summa
 
     let mut opener = edge.opener(runtime::PROTECTING / 2)?;
     opener.be_on(&edge.hostname);
-    opener.find_state_in(state_folder(&edge.environment));
     opener.note_vaults();
     if !plan.job.once {
         opener.watch(plan.job.sweep);
