@@ -112,6 +112,15 @@ impl Leased {
     }
 }
 
+/// A process whose restore failed doesn't protect the database: its lease ends by itself, and another process may try.
+impl Drop for Leased {
+    fn drop(&mut self) {
+        if let Some(holding) = self.holding.get_mut().take() {
+            holding.keep.abort();
+        }
+    }
+}
+
 /// Renews a lease until it is stopped or lost.
 async fn keep(mut lease: Lease, name: String, stop: CancellationToken, lost: CancellationToken) -> Lease {
     let mut wait = lease.renewal();

@@ -252,11 +252,25 @@ async fn a_turn_comes_when_the_holder_before_has_ended() {
     let first = Running::start(&store, "one");
     pass(1.0).await;
     let second = leased(&store, "two");
-    let asking = second.clone();
-    let turn = tokio::spawn(async move { asking.turn().await });
+    let turn = tokio::spawn(async move { second.turn().await });
     pass(120.0).await;
     assert!(!turn.is_finished(), "the first one has the lease");
     assert_eq!(first.stop().await, Ok(()));
     pass(1.0).await;
     assert_eq!(turn.await.expect("no panic"), Ok(()));
+}
+
+/// A restore failed after the wait, and the database is given up.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_is_not_renewed() {
+    let store = store();
+    let first = leased(&store, "one");
+    assert_eq!(first.turn().await, Ok(()));
+    drop(first);
+    let second = Running::start(&store, "two");
+    pass(TTL.as_secs_f64() - 1.0).await;
+    assert_eq!(second.told().await, "agent.lease-held");
+    pass(2.0).await;
+    assert_eq!(second.told().await, "protecting");
+    second.kill();
 }
