@@ -548,6 +548,12 @@ mod tests {
             ("a log with a damaged segment", log(["1", "2", "!"]), log(["1", "2", "3"]), Kin::Same),
             ("one segment that differs", vec![(segment(0), "a".into())], vec![(segment(0), "b".into())], Kin::Unread),
             (
+                "an older one with a range of its own",
+                with(&log(["1", "2", "3"])[..2], &[("physical/7/log/00000001/9-a.zst", "4"), ("sets/1/x", "one")]),
+                with(&log(["1", "2", "3"]), &sets),
+                Kin::Same,
+            ),
+            (
                 "each went on without the other",
                 with(&[], &[("sets/1/x", "one"), ("chain/00000009.json", "1")]),
                 with(&[], &[("sets/1/x", "one"), ("sets/2/x", "two"), ("chain/00000008.json", "2")]),

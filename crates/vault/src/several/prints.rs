@@ -105,7 +105,7 @@ pub(crate) fn telling(key: &ObjectKey) -> Option<&str> {
 }
 
 /// The line of a name: the folder whose names grow with time, and of which the newest name stays. Sets, bases and timelines of a log have
-/// folders of their own below it. `None` for names that don't tell, and for pins, which come and go.
+/// folders of their own below it. `None` for names that don't tell, and for those that come and go: pins, and parts of a log.
 pub(crate) fn line(key: &ObjectKey) -> Option<&str> {
     let folder = telling(key)?;
     let above = |below: &str| {
@@ -114,10 +114,20 @@ pub(crate) fn line(key: &ObjectKey) -> Option<&str> {
     };
     match folder.split('/').next() {
         Some("pins") => None,
+        Some("physical") if is_part_of_log(key) => None,
         Some("sets") => Some("sets"),
         Some("physical") => Some(above("/bases/").or_else(|| above("/log/")).unwrap_or(folder)),
         Some(_) | None => Some(folder),
     }
+}
+
+/// Whether a name below a cluster's log isn't of a whole file: a range, which goes when its segment is whole, a hole, or a mark of retention.
+/// These begin with a position and sort behind all segments.
+fn is_part_of_log(key: &ObjectKey) -> bool {
+    let Some((_, below)) = key.as_str().split_once("/log/") else { return false };
+    let name = below.rsplit_once('/').map_or(below, |(_, name)| name);
+    let ends = [".hole", ".trimmed", ".partial.zst"];
+    key.as_str().starts_with("physical/") && (name.contains('-') || ends.iter().any(|end| name.ends_with(end)))
 }
 
 /// The newest acknowledged name of each folder, with the print of its object while that wasn't deleted.
@@ -130,7 +140,7 @@ pub(crate) struct Newest {
 impl Newest {
     /// Notes an object that was acknowledged.
     pub(crate) fn note(&mut self, key: &ObjectKey, print: Print) {
-        let Some(folder) = telling(key) else { return };
+        let Some(folder) = telling(key).filter(|_| !is_part_of_log(key)) else { return };
         if self.names.get(folder).is_some_and(|(newest, _)| newest > key) {
             return;
         }
@@ -213,6 +223,11 @@ mod tests {
         assert_eq!(newest.last(), Some((key("ltx/9/1"), print("f"))));
         let all: Vec<_> = newest.all().map(|(key, print)| (key.to_string(), print.clone())).collect();
         assert_eq!(all, [("ltx/0/3".to_owned(), print("b")), ("ltx/9/1".to_owned(), print("f"))]);
+        // A range of a log is deleted when its segment is whole.
+        let segment = "physical/7/log/00000001/000000010000000000000002.zst";
+        newest.note(&key(segment), print("k"));
+        newest.note(&key("physical/7/log/00000001/0000000200000000-0000000200000100.zst"), print("l"));
+        assert_eq!(newest.of("physical/7/log/00000001"), Some(&key(segment)));
         newest.note(&key("sets/1/x"), print("h"));
         newest.note(&key("sets/2/x"), print("i"));
         newest.note(&key("pins/3"), print("j"));
@@ -256,6 +271,13 @@ mod tests {
             ("seawall/pins/a", None),
             ("physical/7/bases/a/1", Some("physical/7/bases")),
             ("physical/7/log/00000001/2.zst", Some("physical/7/log")),
+            ("physical/7/log/00000001/000000010000000000000002.zst", Some("physical/7/log")),
+            ("physical/7/log/00000001/000000010000000000000002.00000028.backup", Some("physical/7/log")),
+            ("physical/7/log/00000001/0000000200000000-0000000200000100.zst", None),
+            ("physical/7/log/00000001/0000000200000000-0000000200000100.hole", None),
+            ("physical/7/log/00000001/0000000200000000.trimmed", None),
+            ("physical/7/log/00000001/000000010000000000000002.partial.zst", None),
+            ("physical/7/log/00000002.history", Some("physical/7/log")),
             ("physical/7/cluster.json", Some("physical/7")),
             ("lock.json", None),
         ] {
