@@ -1015,6 +1015,26 @@ async fn a_vault_that_went_on_without_the_other_one_leads() {
     }
 }
 
+/// An archive that went on as well, and keeps what the other one deletes, knows what the record names. It brings nothing back.
+#[tokio::test(start_paused = true)]
+async fn an_archive_that_knows_more_of_the_record_does_not_lead() {
+    for judge in [None, Some(Arc::new(Else) as Arc<dyn Judge>)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = folder.path().join("several.json");
+        let stores = one_went_on(&record, true).await;
+        fill(&alone(&stores[1]), &["0000/3", "0001/3", "0000/4", "0009/4"]).await;
+        let before = content(stores[0].truth()).await;
+        let mut places = places(&stores);
+        places[1].keeps = true;
+        let vault = SeveralStore::vault(places, policy(), Settings { judge, ..settings(Some(record)) });
+        vault.list(&Prefix::all(), None).await.expect("listed");
+        let members = vault.members();
+        assert!(members[0].leads && members.iter().all(|member| member.in_step), "{members:?}");
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(content(stores[0].truth()).await, before);
+    }
+}
+
 /// The older one being away holds nothing up.
 #[tokio::test(start_paused = true)]
 async fn a_vault_that_went_on_alone_does_so_again() {

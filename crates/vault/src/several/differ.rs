@@ -136,7 +136,10 @@ async fn accused(
         let vouched = of_other_kin(shared, facts, proofs, (&mut accused, errors)).await;
         return (accused, vouched);
     };
-    let mut vouched = vec![false; facts.len()];
+    // Of a vault without anything that such a vault lacks nothing is asked.
+    let is_part = |i: usize, j: usize| facts[i].seen.as_ref().is_some_and(|seen| !holds_more(seen, j));
+    let is_vouched = |i: usize| (0..facts.len()).any(|j| i != j && proofs[j] == Some(Proof::Holds) && is_part(i, j));
+    let mut vouched: Vec<bool> = (0..facts.len()).map(is_vouched).collect();
     let asked = |i: usize| (0..facts.len()).filter(move |j| *j != i && proofs[*j].is_some()).map(move |j| (i, j));
     let pairs = (0..facts.len()).filter(|i| proofs[*i].is_some()).flat_map(asked);
     let judged = pairs.filter_map(|(i, j)| {
