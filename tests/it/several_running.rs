@@ -185,3 +185,38 @@ fn an_encrypted_vault_that_is_swapped_for_another_of_the_same_owner_is_left_alon
         assert_eq!(model::check(&scene.stand.path("back.db"), scene.stand.seed), scene.app.committed(), "{told}");
     }
 }
+
+/// What the record names was merged and deleted while the second vault was left out. That one is older, and catches up.
+#[test]
+fn a_vault_that_was_left_out_and_is_put_back_catches_up() {
+    let mut scene = Scene::plain(&["v1", "v2"]).looking();
+    let file = scene.stand.path("seawall.yml");
+    let both = fs::read_to_string(&file).unwrap() + "levels: [{ interval: 1s }]\nl0-retention: 1s\n";
+    let one = both.replace(&format!(", {}", scene.folder("v2").display()), "");
+    assert_ne!(one, both);
+    fs::write(&file, &both).unwrap();
+    let mut process = scene.begin();
+    (0..3).for_each(|_| scene.ship(&mut process));
+    scene.until_in_step(2);
+    process.stop().ok();
+    let captures = fs::read_dir(scene.folder("v1").join("ltx/0")).unwrap();
+    let newest = captures.map(|entry| entry.unwrap().path()).max().unwrap();
+
+    fs::write(&file, &one).unwrap();
+    let mut process = scene.begin();
+    wait::until("the newest capture of the record to be merged and deleted", wait::SOON * 4, || {
+        scene.ship(&mut process);
+        (!newest.exists()).then_some(())
+    });
+    process.stop().ok();
+
+    fs::write(&file, &both).unwrap();
+    let mut process = scene.begin();
+    scene.ship(&mut process);
+    scene.until_in_step(2);
+    let vaults = scene.vaults();
+    assert!(vaults.iter().all(|vault| vault["set_back"].is_null() && vault["error"].is_null()), "{vaults:#?}");
+    assert_eq!(vaults[0]["leads"], true, "{vaults:#?}");
+    process.stop().ok();
+    ["v1", "v2"].iter().for_each(|name| scene.whole_in(name));
+}
