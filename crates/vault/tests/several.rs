@@ -1035,7 +1035,7 @@ async fn an_archive_that_knows_more_of_the_record_does_not_lead() {
     }
 }
 
-/// The older one being away holds nothing up.
+/// The older one being away holds nothing up. Where later names are all that shows, nothing is deleted before they are compared.
 #[tokio::test(start_paused = true)]
 async fn a_vault_that_went_on_alone_does_so_again() {
     for all in [false, true] {
@@ -1046,6 +1046,11 @@ async fn a_vault_that_went_on_alone_does_so_again() {
         let vault = judged(&stores, &record, None);
         fill(&vault, &["0000/5"]).await;
         assert!(vault.members()[0].leads && vault.members()[0].set_back.is_none(), "{all} {:?}", vault.members());
+        assert_eq!(vault.delete(&[key("0000/3")]).await.is_err(), all);
+        stores[1].revive();
+        in_step(&vault).await;
+        vault.delete(&[key("0001/3")]).await.expect("deleted");
+        assert!(!content(stores[1].truth()).await.contains_key("0001/3"));
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Judged {
     pub(super) lost: Vec<bool>,
     /// Which of them nothing shows to continue what another one holds, which the record knows.
     pub(super) doubted: Vec<bool>,
+    /// Which of them have later names alone, and nothing shows whose.
+    pub(super) unproved: Vec<bool>,
     /// What each of them lacks of the newest names that the record has, and what another process may have deleted on purpose.
     pub(super) gone: Vec<Vec<ObjectKey>>,
 }
@@ -76,8 +78,9 @@ pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Reco
     }
     let (accused, vouched) = accused(shared, facts, (&proofs, &beyond), &mut errors).await;
     let known = proofs.contains(&Some(Proof::Holds));
-    let doubted = proofs.iter().zip(vouched).map(|(proof, vouched)| known && !vouched && *proof == Some(Proof::Beyond));
-    let doubted = doubted.collect();
+    let unproved = proofs.iter().zip(vouched).map(|(proof, vouched)| !vouched && *proof == Some(Proof::Beyond));
+    let unproved: Vec<bool> = unproved.collect();
+    let doubted = unproved.iter().map(|unproved| *unproved && known).collect();
     let differs = differing(&proofs, &accused)?;
     // All that are there hold another object. One that is away may be the only one that holds the acknowledged one.
     let all_other = proofs.iter().flatten().all(|proof| *proof == Proof::Other) && proofs.iter().any(Option::is_some);
@@ -93,7 +96,7 @@ pub(super) async fn differ(shared: &Shared, facts: &[Fact], before: Option<&Reco
     let errors =
         errors.into_iter().enumerate().map(|(i, error)| error.filter(|_| differs(i)).or_else(|| other(i))).collect();
     let lost = proofs.iter().map(|proof| matches!(proof, Some(Proof::Lost { .. }))).collect();
-    Some(Judged { errors, lost, doubted, gone })
+    Some(Judged { errors, lost, doubted, unproved, gone })
 }
 
 /// What a vault holds of the newest acknowledged objects.

@@ -537,8 +537,8 @@ impl Store for SeveralStore {
         if keys.iter().any(|key| prints::telling(key).is_some()) {
             // Who wants to delete is told, and asks again.
             if self.shared.state().unproved {
-                let cause = "a vault was away when this machine saw the others first, and may hold another history than they, so nothing \
-                             is deleted before they are compared";
+                let cause = "a vault was away, and nothing on this machine tells that the others hold its history, so nothing is deleted \
+                             before they are compared";
                 return Err(Error::Unsure { object: self.shared.all_urls(), cause: cause.to_owned() });
             }
             look::before_deletions(&self.shared).await;

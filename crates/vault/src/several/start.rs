@@ -78,7 +78,8 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
         return Err(nobody(shared, &errors, &facts));
     };
     let leads_something = facts.get(leader).and_then(|fact| fact.seen.as_ref()).is_some_and(|seen| seen.tells);
-    let unseen = unrecorded && leads_something && facts.iter().any(|fact| fact.seen.is_none());
+    let alone = judged.unproved.get(leader).copied().unwrap_or(false);
+    let unseen = (unrecorded && leads_something || alone) && facts.iter().any(|fact| fact.seen.is_none());
     // A start proves nothing: only a comparison with the vault that was away does.
     let still = before.as_ref().is_some_and(|before| before.unproved) && in_step.contains(&false);
     shared.state().unproved = unseen || still;
