@@ -61,6 +61,7 @@ def main():
     p.add_argument("--server", default="versitygw")
     p.add_argument("--seawall", default="seawall")
     p.add_argument("--python", default="python3")
+    p.add_argument("--what", default="open,rows,scan,idle", help="which of them, with commas between")
     p.add_argument("--tool", action="append", required=True)
     a = p.parse_args()
     with tempfile.TemporaryDirectory(prefix="view-") as folder:
@@ -104,7 +105,7 @@ def of_tool(a, tool, proxy, db, most):
     else:
         uri = f"file:app.db?vfs={vfs}&{parameter}=" + place.replace("?", "%3F").replace("&", "%26")
     told = {}
-    for what in ("open", "rows", "scan", "idle"):
+    for what in a.what.split(","):
         times, requests = [], None
         for number in range(1 if what == "idle" else a.rounds):
             proxy.take()

@@ -326,6 +326,69 @@ fn postgres_scripts_that_make_their_database_leave_others_alone() {
 }
 
 #[test]
+fn postgres_scripts_of_unusual_kinds_come_back_and_those_that_reach_further_do_not() {
+    let (stand, server) = (Stand::folder(14), owned_shop(200));
+    let content = server.sql("shop", CONTENT);
+    server.sql("postgres", "ALTER DATABASE shop RENAME TO \"my-db, it's\"");
+    let script = stand.path("shop.sql");
+    // psql is told an encoding before it connects to a name with signs.
+    printed({
+        let mut dump = server.tool("pg_dump");
+        dump.args(["-Fp", "-C", "-f"]).arg(&script).arg("my-db, it's");
+        dump
+    });
+    assert!(std::fs::read_to_string(&script).unwrap().contains("\\connect -reuse-previous=on"));
+    verify(&stand, &script, &[]).ok();
+    restore(&stand, &script, &server.url("copy"), &[]).ok();
+    assert_eq!(server.sql("copy", CONTENT), content);
+    // Rows as INSERT.
+    server.sql("postgres", "ALTER DATABASE \"my-db, it's\" RENAME TO shop");
+    pg_dump(&server, &script, &["-Fp", "--inserts", "--rows-per-insert=7"]);
+    for read in [
+        verify(&stand, &script, &["--json"]).ok().json()["parts"][0].clone(),
+        restore(&stand, &script, &server.url("inserted"), &["--json"]).ok().json()["databases"][0].clone(),
+    ] {
+        assert_eq!(read["rows"], 300, "{read}");
+    }
+    assert_eq!(server.sql("inserted", CONTENT), content);
+    // The roles of a server by themselves.
+    let globals = stand.path("globals.sql");
+    let mut dump = server.tool("pg_dumpall");
+    dump.arg("--globals-only").arg("-f").arg(&globals);
+    printed(dump);
+    let read = verify(&stand, &globals, &["--json"]).ok().json();
+    assert_eq!(read["parts"][0]["form"], "globals", "{read}");
+    let refused = restore(&stand, &globals, &server.url("globals"), &[]).exits(1);
+    assert!(refused.stderr.contains("error[dump.unknown]"), "{refused}");
+
+    pg_dump(&server, &script, &["-Fp"]);
+    let whole = std::fs::read_to_string(&script).unwrap();
+    let settings = "SELECT count(*) FROM pg_db_role_setting; SELECT count(*) FROM pg_roles WHERE rolname = 'eve'";
+    let before = server.sql("postgres", settings);
+    let end = "--\n-- PostgreSQL database dump complete";
+    for (behind, code) in [
+        ("INSERT INTO pg_db_role_setting VALUES (0, 0, '{session_preload_libraries=/x}');", "postgres.statement"),
+        (
+            "COPY pg_catalog.pg_db_role_setting (setdatabase, setrole, setconfig) FROM stdin;\n0\t0\t{a=b}\n\\.\n",
+            "postgres.statement",
+        ),
+        ("COMMENT ON EVENT TRIGGER e IS E'a'\n'\\''; CREATE ROLE eve SUPERUSER LOGIN; --';", "postgres.statement"),
+        ("INSERT INTO public.small SELECT 1;", "postgres.statement"),
+        ("BEGIN;", "dump.damaged"),
+    ] {
+        std::fs::write(&script, whole.replace(end, &format!("{behind}\n{end}"))).unwrap();
+        server.sql("postgres", "CREATE DATABASE kept");
+        server.sql("kept", "CREATE TABLE t AS SELECT 1 a");
+        for said in [verify(&stand, &script, &[]), restore(&stand, &script, &server.url("kept"), &["--clean"])] {
+            assert!(said.exits(1).stderr.contains(&format!("error[{code}]")), "{behind}");
+        }
+        assert_eq!(server.sql("kept", "SELECT a FROM t"), "1", "{behind}");
+        server.sql("postgres", "DROP DATABASE kept");
+        assert_eq!(server.sql("postgres", settings), before, "{behind}");
+    }
+}
+
+#[test]
 fn postgres_roles_that_are_there_stay_as_they_are() {
     let (stand, server) = (Stand::folder(13), Postgres::start(15));
     server.sql("postgres", "CREATE ROLE app LOGIN PASSWORD 'old'");

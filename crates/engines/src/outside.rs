@@ -437,7 +437,11 @@ pub async fn verify_file(
     };
     let mut verified = FileVerified::default();
     let mut script = None;
-    if let Shape::Single(single) = &dump.shape {
+    if let Shape::Single(Single { form: Form::Script(said @ Said { maker: Maker::PostgresGlobals, .. }), .. }) =
+        &dump.shape
+    {
+        script = Some((dump.pieces().all(MOST_GLOBALS).await?, said.clone(), dump.object()));
+    } else if let Shape::Single(single) = &dump.shape {
         verified.parts.push(check(dump.pieces(), &single.form, None).await?);
     } else {
         let mut members = dump.members();

@@ -27,6 +27,8 @@ pub(crate) enum Global {
     OfTablespace(String),
     /// It gives this role a right on a setting of the server.
     Parameter(String),
+    /// It removes this role or tablespace, as `pg_dumpall --clean` writes it before it makes it.
+    Dropped(String),
     /// Nothing that such a script has.
     Unknown,
 }
@@ -111,6 +113,10 @@ impl Reader<'_> {
             let name = self.name()?;
             let found = if is_of_a_role { Global::OfRole(name) } else { Global::OfTablespace(name) };
             return self.is_text().then_some(found);
+        }
+        if self.words("DROP ROLE") || self.words("DROP TABLESPACE") {
+            self.words("IF EXISTS");
+            return self.name().map(Global::Dropped);
         }
         if self.words("CREATE TABLESPACE") {
             let space = self.name()?;
@@ -373,6 +379,11 @@ mod tests {
             ("ALTER TABLESPACE fast SET (seq_page_cost = '1', random_page_cost=2)", space("fast")),
             ("ALTER TABLESPACE fast SET (random_page_cost=1.1, effective_io_concurrency=200)", space("fast")),
             ("GRANT ALL ON TABLESPACE fast TO shop", space("fast")),
+            ("DROP ROLE shop", Global::Dropped("shop".into())),
+            ("DROP ROLE IF EXISTS \"Shop\"", Global::Dropped("Shop".into())),
+            ("DROP TABLESPACE fast", Global::Dropped("fast".into())),
+            ("DROP ROLE a, b", Global::Unknown),
+            ("DROP DATABASE shop", Global::Unknown),
             ("GRANT CREATE ON TABLESPACE fast TO PUBLIC", space("fast")),
             ("REVOKE ALL ON TABLESPACE fast FROM shop", space("fast")),
             ("COMMENT ON TABLESPACE fast IS 'x'", space("fast")),
@@ -420,7 +431,6 @@ mod tests {
             "CREATE ROLE a IN ROLE b",
             "CREATE TABLESPACE t LOCATION '/x'",
             "COMMENT ON ROLE a IS E'a'\n'b'",
-            "DROP ROLE shop",
             "DROP DATABASE shop",
             "COPY t FROM PROGRAM 'id'",
             "SELECT 1",

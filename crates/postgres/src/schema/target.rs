@@ -43,8 +43,8 @@ pub(crate) fn foreign(statement: &[u8]) -> Option<Target> {
     Some(table(statement, tokens.get(3..).filter(|_| is_one)?)?.0)
 }
 
-/// The table of an INSERT of constants, as `pg_dump --inserts` writes it; `None` of any other.
-pub(crate) fn inserted(statement: &[u8]) -> Option<Target> {
+/// The table of an INSERT of constants, as `pg_dump --inserts` writes it, and how many rows it has; `None` of any other.
+pub(crate) fn inserted(statement: &[u8]) -> Option<(Target, u64)> {
     let all = tokens(statement, usize::MAX);
     let [insert, into, rest @ ..] = &all[..] else { return None };
     let (target, rest) = table(statement, rest).filter(|_| insert.is("INSERT") && into.is("INTO"))?;
@@ -54,7 +54,7 @@ pub(crate) fn inserted(statement: &[u8]) -> Option<Target> {
         rest => rest,
     };
     let rest = match rest {
-        [default, values] if default.is("DEFAULT") && values.is("VALUES") => return Some(target),
+        [default, values] if default.is("DEFAULT") && values.is("VALUES") => return Some((target, 1)),
         [values, rest @ ..] if values.is("VALUES") => rest,
         _ => return None,
     };
@@ -63,7 +63,9 @@ pub(crate) fn inserted(statement: &[u8]) -> Option<Target> {
         rows => rows,
     };
     let is_comment = |two: &[Placed]| two.iter().all(|token| token.is_sign('-'));
-    (!rows.is_empty() && rows.iter().all(is_constant) && !rows.windows(2).any(is_comment)).then_some(target)
+    // Constants have no parentheses of their own.
+    let count = rows.iter().filter(|token| token.is_sign('(')).count() as u64;
+    (count > 0 && rows.iter().all(is_constant) && !rows.windows(2).any(is_comment)).then_some((target, count))
 }
 
 /// Whether a token may stand in rows of constants. A function would be a word of its own, or a name.
@@ -164,5 +166,9 @@ mod tests {
         ] {
             assert_eq!(inserted(statement.as_bytes()).is_some(), is_one, "{statement}");
         }
+        let rows = |statement: &str| inserted(statement.as_bytes()).map(|(_, rows)| rows);
+        assert_eq!(rows("INSERT INTO t VALUES (1, '('), (2, ')(')"), Some(2));
+        assert_eq!(rows("INSERT INTO t (a) VALUES (1) ON CONFLICT DO NOTHING"), Some(1));
+        assert_eq!(rows("INSERT INTO t DEFAULT VALUES"), Some(1));
     }
 }

@@ -101,19 +101,24 @@ fn is_letter(byte: &u8) -> bool {
 /// The name that begins `text`, as the server takes it: in lower case without quotes. `None`: there is none, or its case isn't known
 /// for sure because it has letters beyond ASCII.
 pub(crate) fn name(text: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(text).ok()?;
-    let Some(mut rest) = text.strip_prefix('"') else {
-        let end = text.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$'))).unwrap_or(text.len());
+    // What follows the name may have another encoding.
+    let Some(mut rest) = text.strip_prefix(b"\"") else {
+        let goes_on = |byte: &u8| is_letter(byte) || !byte.is_ascii();
+        let end = text.iter().position(|byte| !goes_on(byte)).unwrap_or(text.len());
         let word = text.get(..end).filter(|word| !word.is_empty() && word.is_ascii())?;
-        return Some(word.to_ascii_lowercase());
+        return Some(String::from_utf8_lossy(word).to_ascii_lowercase());
     };
-    let mut name = String::new();
+    let mut name = Vec::new();
     loop {
-        let (part, behind) = rest.split_once('"')?;
-        name.push_str(part);
-        match behind.strip_prefix('"') {
-            Some(more) => (name, rest) = (name + "\"", more),
-            None => return Some(name),
+        let end = rest.iter().position(|byte| *byte == b'"')?;
+        let (part, behind) = rest.split_at(end);
+        name.extend_from_slice(part);
+        match behind.strip_prefix(b"\"\"") {
+            Some(more) => {
+                name.push(b'"');
+                rest = more;
+            }
+            None => return String::from_utf8(name).ok(),
         }
     }
 }

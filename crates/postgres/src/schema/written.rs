@@ -133,7 +133,7 @@ pub(crate) fn meant(statement: &[u8]) -> Meant {
                 Copy::RowsInAnotherForm => Meant::Refused(Why::RowsInAnotherForm),
                 Copy::OfAFile => Meant::Refused(Why::File),
             },
-            "INSERT" => run(target::inserted(statement).is_some_and(|target| target.is_of_users())),
+            "INSERT" => run(target::inserted(statement).is_some_and(|(target, _)| target.is_of_users())),
             "SET" => set(&tokens),
             "SELECT" => run(is_call(statement)),
             "GRANT" | "REVOKE" => grant(statement),
@@ -179,12 +179,16 @@ pub(crate) fn meant(statement: &[u8]) -> Meant {
 /// Whether no text that escapes, and no comment, lets a statement end elsewhere than it seems to.
 fn has_one_end(statement: &[u8]) -> bool {
     let tokens = all(statement);
-    let escapes = |two: &[Placed]| match two {
+    let is_comment = |token: &Placed| token.is_sign('/') || token.is_sign('-');
+    !tokens.is_empty() && !escapes(&tokens) && !tokens.iter().any(is_comment)
+}
+
+/// Whether there is a text in which backslashes or codes stand for letters: `E'…'`, `U&'…'`.
+fn escapes(tokens: &[Placed]) -> bool {
+    tokens.windows(2).any(|two| match two {
         [word, text] => (word.is("E") || word.is("U")) && (text.token == Token::Text || text.is_sign('&')),
         _ => false,
-    };
-    let is_comment = |token: &Placed| token.is_sign('/') || token.is_sign('-');
-    !tokens.is_empty() && !tokens.windows(2).any(escapes) && !tokens.iter().any(is_comment)
+    })
 }
 
 /// Tokens as one text: words and signs with a blank between them.
@@ -313,9 +317,8 @@ fn connects_to_no_server(statement: &[u8]) -> bool {
         let [before, connect, equal, off] = four else { return false };
         (before.is_sign('(') || before.is_sign(',')) && connect.is("CONNECT") && equal.is_sign('=') && off.is("FALSE")
     };
-    let escapes = tokens.iter().any(|token| token.is("E") || token.is("U"));
     let is_of_comments = tokens.iter().any(|token| token.is_sign('/') || token.is_sign('-'));
-    tokens.windows(4).any(off) && !escapes && !is_of_comments
+    tokens.windows(4).any(off) && !escapes(&tokens) && !is_of_comments
 }
 
 /// Whether a function goes on to a COPY whose rows follow.
@@ -361,29 +364,31 @@ pub(crate) struct Judge {
     pub(crate) in_transaction: bool,
     /// Statements that were to be run.
     pub(crate) statements: u64,
+    /// Rows in INSERT statements of those.
+    pub(crate) inserted: u64,
 }
 
 impl Judge {
     /// What becomes of the next statement. A connection to the database that the script makes is one of its statements about that.
     pub(crate) fn judge(&mut self, statement: &[u8]) -> Meant {
-        let to_foreign = |target: Option<Target>| target.is_none_or(|target| self.foreign.contains(&target.name));
-        match meant(statement) {
-            Meant::Rows if !self.foreign.is_empty() && to_foreign(target::of_rows(statement)) => {
+        let is_foreign = |target: &Target| self.foreign.contains(&target.name);
+        let meant = meant(statement);
+        let inserted = match meant {
+            Meant::Run if target::is_insert(statement) => target::inserted(statement),
+            _ => None,
+        };
+        match meant {
+            Meant::Rows if !self.foreign.is_empty() && target::of_rows(statement).is_none_or(|to| is_foreign(&to)) => {
                 Meant::Refused(Why::Foreign)
             }
-            Meant::Run
-                if !self.foreign.is_empty()
-                    && target::is_insert(statement)
-                    && to_foreign(target::inserted(statement)) =>
-            {
-                Meant::Refused(Why::Foreign)
-            }
+            Meant::Run if inserted.as_ref().is_some_and(|(to, _)| is_foreign(to)) => Meant::Refused(Why::Foreign),
             Meant::MakesDatabase(name) => {
                 self.made = Some(name);
                 Meant::OfDatabase
             }
             Meant::Connects(name) if name.is_some() && name == self.made => Meant::OfDatabase,
             meant => {
+                self.inserted += inserted.map_or(0, |(_, rows)| rows);
                 self.foreign.extend(target::foreign(statement).map(|target| target.name));
                 self.statements += u64::from(matches!(meant, Meant::Run | Meant::Rows));
                 let first = first(statement);
@@ -432,6 +437,7 @@ mod tests {
             "CREATE CONSTRAINT TRIGGER t AFTER INSERT ON a",
             "CREATE USER MAPPING FOR a SERVER s OPTIONS (password 'x')",
             "CREATE SUBSCRIPTION s CONNECTION 'host=x' PUBLICATION p WITH (connect = false, slot_name = 's')",
+            "CREATE SUBSCRIPTION s CONNECTION 'host=x' PUBLICATION e WITH (connect = false, slot_name = 's')",
             "ALTER SUBSCRIPTION s OWNER TO a",
             "ALTER TABLE ONLY public.t ADD CONSTRAINT c PRIMARY KEY (a)",
             "ALTER DEFAULT PRIVILEGES FOR ROLE a GRANT SELECT ON TABLES TO b",
@@ -525,6 +531,7 @@ mod tests {
             "SECURITY LABEL FOR x ON EVENT TRIGGER e IS U&'a'",
             "UPDATE pg_catalog.pg_authid SET rolsuper = true",
             "CREATE SUBSCRIPTION s CONNECTION 'host=x' PUBLICATION p",
+            "CREATE SUBSCRIPTION s CONNECTION E'x' PUBLICATION p WITH (connect = false)",
             "CREATE SUBSCRIPTION s CONNECTION 'x (connect = false' PUBLICATION p",
             "CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p /* (connect = false */",
             "ALTER SUBSCRIPTION s ENABLE",

@@ -353,7 +353,7 @@ fn added(cursor: &mut Cursor<'_, '_>) -> Option<()> {
 
 /// CREATE SEQUENCE, behind its name.
 pub(super) fn sequence(cursor: &mut Cursor<'_, '_>) -> Option<()> {
-    const WORDS: [&str; 16] = [
+    const WORDS: [&str; 21] = [
         "AS",
         "START",
         "WITH",
@@ -368,6 +368,11 @@ pub(super) fn sequence(cursor: &mut Cursor<'_, '_>) -> Option<()> {
         "NO",
         "BIGINT",
         "INT",
+        "INTEGER",
+        "MEDIUMINT",
+        "SMALLINT",
+        "TINYINT",
+        "ZEROFILL",
         "UNSIGNED",
         "SIGNED",
     ];

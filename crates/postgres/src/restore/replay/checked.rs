@@ -102,6 +102,7 @@ async fn read<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin>(
         }
     }
     found.statements = judge.statements;
+    found.rows += judge.inserted;
     match scanner.is_between() {
         true if found.statements == 0 => Err(origin::empty(object)),
         true if judge.in_transaction => Err(damaged(object, format!("its script is cut off: {}", super::player::OPEN))),

@@ -135,11 +135,11 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
         if let Some(account) = self.account {
             names.iter().for_each(|name| account.name(name));
         }
-        if judged::is_of_owners(statement) && !self.owners {
-            return Ok(());
-        }
         if let Some(judge) = &mut self.judge {
-            match judge.judge(statement) {
+            let before = judge.inserted;
+            let meant = judge.judge(statement);
+            *self.rows += judge.inserted - before;
+            match meant {
                 Meant::Run | Meant::Rows => {}
                 Meant::OfDatabase | Meant::MakesDatabase(_) => {
                     self.passed_over.push(shown(statement));
@@ -150,6 +150,9 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
             }
         } else if copied::is_copy_of_a_file(statement) {
             return Err(refused(about, Why::File).into());
+        }
+        if judged::is_of_owners(statement) && !self.owners {
+            return Ok(());
         }
         // A guard puts them aside itself.
         if self.connection.guard.is_none() && powers::is_of_event_triggers(statement) {

@@ -166,6 +166,8 @@ fn plan<'a>(statements: &'a [Vec<u8>], there: &BTreeSet<String>, spaces_there: &
                 plan.kept.push((format!("role {member}"), how));
             }
             Global::InDatabase(name) if plan.roles.contains(&name) => plan.late.push(statement.clone()),
+            // Nothing that is there is removed: with its objects it couldn't, and others may use it.
+            Global::Dropped(_) => {}
             Global::Tablespace(name) if spaces_there.contains(&name) => {
                 plan.kept.push(kept(format!("tablespace {name}")))
             }
