@@ -25,7 +25,7 @@ const MOST: u64 = 10_000;
 /// stretches that retention thins out. That the newest is overdue now is an alarm of its own.
 ///
 /// The schedule may have been another one earlier, and retention may have thinned points out. So a gap counts only if one of the last
-/// three pairs of points before it fits the schedule: exactly one backup was due between the two. Daily backups from before a change to an
+/// `PAIRS` pairs of points before it fits the schedule: exactly one backup was due between the two. Daily backups from before a change to an
 /// hourly schedule don't.
 pub fn missed(schedule: &Schedule, moments: &[Moment]) -> Vec<Gap> {
     let pairs = moments.iter().zip(moments.iter().skip(1));

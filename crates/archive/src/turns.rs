@@ -81,7 +81,7 @@ impl Turns {
         before.max(now)
     }
 
-    /// Waits for a turn. A piece of another connection may be a table of hours, so those that wait judge the number too.
+    /// Waits for a turn. A working connection may read one table for hours, so waiting connections judge the number too.
     pub(crate) async fn turn(&self, meter: &Meter) -> Turn<'_> {
         let mut acquired = pin!(self.permits.acquire());
         loop {

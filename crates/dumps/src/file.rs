@@ -255,7 +255,7 @@ pub(crate) fn open(path: &Path) -> Result<File, Failure> {
     File::open(path).map_err(|error| unreadable(&path.display().to_string(), &error))
 }
 
-/// Puts the content of a backup into a stream, to its end. Returns whether a mark proves the end; `None` if nobody reads any more.
+/// Puts the content of a backup into a stream, to its end. Returns whether a mark proves the end; `None` if the reader has closed the stream.
 pub(crate) fn put(
     mut bytes: impl Read,
     form: &Form,

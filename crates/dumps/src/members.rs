@@ -46,7 +46,7 @@ pub struct Summary {
     pub unread: Vec<String>,
     /// Scripts whose end nothing proves but the tar in which they are.
     pub unmarked: Vec<String>,
-    /// Files beyond those that the lists name.
+    /// How many more files there are than the lists name.
     more: usize,
 }
 
@@ -192,7 +192,7 @@ struct Named<'a> {
     id: String,
 }
 
-/// Hands a member out, and puts its content into its stream. False: nobody reads any more.
+/// Hands a member out, and puts its content into its stream. False: the reader has closed the stream.
 fn hand_out(
     source: Source<'_>,
     database: Option<String>,

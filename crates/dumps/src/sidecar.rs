@@ -50,7 +50,7 @@ pub(crate) struct Recorded {
 /// What was compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checked {
-    /// The SHA-256 of the file is the one that is written beside it.
+    /// The file has the SHA-256 that is written beside it.
     Sha256,
     /// dbbackup's own engine wrote the digest before the file was complete. The file's beginning has it. That proves nothing of the rest.
     Beginning,

@@ -152,7 +152,7 @@ fn globals(script: &[u8], said: &Said, object: &str) -> Result<Vec<Vec<u8>>, Fai
     seawall_postgres::read_globals(script, object)
 }
 
-/// The databases that the metadata lists, and that aren't among those that were found.
+/// The databases that the metadata lists and the backup lacks.
 fn missing(listed: &[String], found: &[&str]) -> Vec<String> {
     listed.iter().filter(|name| !found.contains(&name.as_str())).cloned().collect()
 }
@@ -282,7 +282,7 @@ impl Into<'_> {
         }
     }
 
-    /// Restores the databases of a server, or the one that is asked for.
+    /// Restores all databases of a server, or one that the user names.
     async fn whole(&self) -> Result<FileRestored, Failure> {
         let object = self.dump.object();
         // What replaces databases is read to its end before the first one is replaced.

@@ -272,7 +272,7 @@ async fn measure_store(names: &Vault, lanes: usize, memory: u64) -> Result<OfSto
     }
     let keeps_deleted = keeps(names.scheme(), found.protection);
     let mut deletes = found.delete == Finding::Yes;
-    // A store that has no way to tell gets random bytes, which harm nobody.
+    // A store that has no way to tell gets random bytes, which reveal nothing if they stay.
     let may_keep = keeps_deleted.unwrap_or(names.tells_protection());
     if deletes && found.left.is_empty() && !may_keep {
         let effort = Effort { rounds: 1, size: of_lane(memory, lanes), lanes };

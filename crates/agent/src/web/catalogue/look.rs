@@ -29,7 +29,7 @@ const AGED: Duration = Duration::from_secs(5);
 /// How long a database is shown that isn't listed any more, and how many of them.
 const GONE: (Duration, usize) = (Duration::from_secs(24 * 3600), 1000);
 
-/// How long a vault may take to tell, whoever waits for it.
+/// How long a look at a vault may take. All visitors who ask for that vault share the look.
 const ASKED: Duration = Duration::from_secs(120);
 
 /// Vaults that are asked at a time. Nothing else is done here.

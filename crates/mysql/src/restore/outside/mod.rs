@@ -6,7 +6,7 @@
 //! From MySQL 8.0 and MariaDB 10.6 on, that statement is all or nothing also where the server crashes in it. A restore that was interrupted
 //! before it begins anew.
 //!
-//! The room: `script` (the next statement, or why the script is refused) and `settings` (those that this server refuses).
+//! The room: `script` (the next statement, or why the script is refused) and `settings` (which settings does this server refuse?).
 
 mod script;
 mod settings;
