@@ -191,7 +191,8 @@ fn an_encrypted_vault_that_is_swapped_for_another_of_the_same_owner_is_left_alon
 fn a_vault_that_was_left_out_and_is_put_back_catches_up() {
     let mut scene = Scene::plain(&["v1", "v2"]).looking();
     let file = scene.stand.path("seawall.yml");
-    let both = fs::read_to_string(&file).unwrap() + "levels: [{ interval: 1s }]\nl0-retention: 1s\n";
+    let both =
+        fs::read_to_string(&file).unwrap() + "levels: [{ interval: 1s }]\nl0-retention: 1s\nretention: { grace: 0s }\n";
     let one = both.replace(&format!(", {}", scene.folder("v2").display()), "");
     assert_ne!(one, both);
     fs::write(&file, &both).unwrap();
