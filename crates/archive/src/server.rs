@@ -26,11 +26,20 @@ pub struct Limits {
     /// How long the proof of a database may take on a server that is started for it; if there is none, the database's
     /// size decides.
     pub proof: Option<Duration>,
+    /// The folder in which a server that is started here has its own; the system's folder for large temporary files, if there is none.
+    pub scratch: Option<PathBuf>,
+    /// Whether a server that is started here must be kept from our files, our environment and the network. What it is made from is the
+    /// work of the source's owner.
+    pub isolated: bool,
 }
+
+/// What to do where a server can't be kept apart.
+pub const ISOLATE: &str = "use a host whose kernel has Landlock (`cat /sys/kernel/security/lsm`), or a server of your own with --to; where \
+    the owner of the source may read everything that this user can, and change it, say so: prove.isolated: false, or --not-isolated";
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { jobs: 2, memory: 128 << 20, profile: None, bindir: None, proof: None }
+        Self { jobs: 2, memory: 128 << 20, profile: None, bindir: None, proof: None, scratch: None, isolated: true }
     }
 }
 
@@ -301,7 +310,7 @@ pub struct Proved {
     pub objects: u64,
     /// What can't be compared in this kind of set.
     pub not_compared: Option<&'static str>,
-    /// What a server that was started for the proof could reach, because the system doesn't let it be kept apart; nothing
+    /// What a server that was started for the proof could reach, because the system doesn't let it be kept apart wholly; nothing
     /// where it was, or where a server was named.
     pub not_isolated: Option<&'static str>,
     /// What differs; none is a proof.

@@ -128,6 +128,8 @@ pub struct ProofRequest {
     pub spare: u64,
     /// Objects that needn't be compared with their digests, because that was done not long ago. The restore reads them all the same.
     pub fresh: Arc<Fingerprints>,
+    /// Whether a server that is started for the proof must be kept from our files, our environment and the network.
+    pub isolated: bool,
 }
 
 impl ProofRequest {
@@ -139,17 +141,17 @@ impl ProofRequest {
     pub fn admit(&self, free: Option<u64>, needed: u64) -> Result<(), Failure> {
         match free.filter(|free| *free < needed.saturating_add(self.spare)) {
             None => Ok(()),
-            Some(free) => Err(Failure::new(
-                Kind::Unavailable,
-                "proof.no-room",
-                self.scratch.display().to_string(),
-                match self.spare {
-                    0 => format!("about {needed} bytes are needed and {free} are free"),
-                    spare => format!("about {needed} bytes are needed, {free} are free, and {spare} must stay free"),
-                },
-                "free some space, or name a folder on another disk with --scratch, or prove.scratch",
-            )),
+            Some(free) => Err(self.no_room(match self.spare {
+                0 => format!("about {needed} bytes are needed and {free} are free"),
+                spare => format!("about {needed} bytes are needed, {free} are free, and {spare} must stay free"),
+            })),
         }
+    }
+
+    /// The failure of a proof for which its disk has too little room.
+    pub fn no_room(&self, cause: String) -> Failure {
+        let next = "free some space, or name a folder on another disk with --scratch, or prove.scratch";
+        Failure::new(Kind::Unavailable, "proof.no-room", self.scratch.display().to_string(), cause, next)
     }
 }
 
@@ -231,6 +233,7 @@ mod tests {
             scratch: "/scratch".into(),
             spare,
             fresh: Arc::default(),
+            isolated: true,
         };
         for (free, needed, spare, refused) in [
             (None, 9, 0, false),

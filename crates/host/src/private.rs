@@ -32,7 +32,7 @@ const BETWEEN: std::time::Duration = std::time::Duration::from_millis(10);
 pub struct PrivateFolder {
     folder: TempDir,
     /// Closed, and with that unlocked, when the folder is gone.
-    _lock: File,
+    lock: File,
 }
 
 impl PrivateFolder {
@@ -47,18 +47,23 @@ impl PrivateFolder {
         let mut builder = tempfile::Builder::new();
         builder.prefix(prefix).rand_bytes(RANDOM).permissions(Permissions::from_mode(0o700));
         let folder = builder.tempdir_in(place)?;
-        let lock = File::open(folder.path())?;
+        let lock = open(folder.path())?;
         // A process that looks whether the folder was left unlocks it at once: nothing is in it yet.
         flock(&lock, FlockOperation::LockExclusive)?;
         if let Some(user) = user {
-            user.own(folder.path())?;
+            user.own(&lock)?;
         }
-        Ok(Self { folder, _lock: lock })
+        Ok(Self { folder, lock })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The folder itself, whatever its path leads to.
+    pub(crate) fn handle(&self) -> &File {
+        &self.lock
     }
 
     /// Removes it; the log names it where that fails. Blocks.
@@ -116,10 +121,15 @@ fn is_one(name: &str, prefix: &str) -> bool {
     random.is_some_and(|random| random.len() == RANDOM && random.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
+/// Opens a folder, and no link to one.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(NO_LINK.bits()).map_err(io::Error::other)?;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
 /// Whether no process holds a folder in which something is.
 fn was_left(path: &Path) -> bool {
-    let Ok(flags) = i32::try_from(NO_LINK.bits()) else { return false };
-    let Ok(opened) = OpenOptions::new().read(true).custom_flags(flags).open(path) else { return false };
+    let Ok(opened) = open(path) else { return false };
     flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok()
         && std::fs::read_dir(path).is_ok_and(|mut found| found.next().is_some())
 }

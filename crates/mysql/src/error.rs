@@ -22,6 +22,18 @@ impl fmt::Display for ServerError {
     }
 }
 
+impl ServerError {
+    /// The same without words: the number and the SQLSTATE alone. The source's owner decides what runs in a server that was started for
+    /// a proof, and what it says goes into records, alarms and notifications that other people read. The log of this host gets it.
+    pub(crate) fn unspoken(self) -> Self {
+        let Self { number, state, message } = self;
+        tracing::warn!(number, state, "the server of a proof says: {message}");
+        let is_state = state.len() == 5 && state.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+        let state = if is_state { state } else { "HY000".to_owned() };
+        Self { number, state, message: "its words are in the log of this host".to_owned() }
+    }
+}
+
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -33,6 +33,21 @@ impl fmt::Display for ServerError {
     }
 }
 
+/// What is told in the place of the words of a server that was started for a proof. The source's owner decides what runs there, and
+/// what it says goes into records, alarms and notifications that other people read.
+pub(crate) const UNSPOKEN: &str = "its words are in the log of this host";
+
+impl ServerError {
+    /// The same without words: the SQLSTATE alone. The log of this host gets the words.
+    pub(crate) fn unspoken(self) -> Self {
+        let Self { code, message, detail, hint } = self;
+        tracing::warn!(code, detail, hint, "the server of a proof says: {message}");
+        let is_code = code.len() == 5 && code.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+        let code = if is_code { code } else { "XX000".to_owned() };
+        Self { code, message: UNSPOKEN.to_owned(), detail: None, hint: None }
+    }
+}
+
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -216,6 +231,35 @@ impl Error {
         match self {
             Self::Server { error, .. } => error.to_string(),
             other => other.to_string(),
+        }
+    }
+
+    /// The same without words of a server that was started for a proof, or of a tool that asked it.
+    #[must_use]
+    pub(crate) fn unspoken(self) -> Self {
+        match self {
+            Self::Server { object, error } => Self::Server { object, error: error.unspoken() },
+            Self::ToolFailed { tool, cause } => {
+                tracing::warn!(tool, "the tool of a proof says: {cause}");
+                Self::ToolFailed { tool, cause: format!("it failed on the server of the proof; {UNSPOKEN}") }
+            }
+            Self::During { side, error } => error.unspoken().during(side),
+            Self::Unfinished { databases, error } => Self::Unfinished { databases, error: Box::new(error.unspoken()) },
+            Self::InPlace { folder, error } => Self::InPlace { folder, error: Box::new(error.unspoken()) },
+            other => other,
+        }
+    }
+
+    /// The same without words of a tool that asked such a server, where the connection has kept the server's own.
+    #[must_use]
+    pub(crate) fn unspoken_by_tools(self) -> Self {
+        match self {
+            Self::Server { .. } => self,
+            Self::During { side, error } => error.unspoken_by_tools().during(side),
+            Self::Unfinished { databases, error } => {
+                Self::Unfinished { databases, error: Box::new(error.unspoken_by_tools()) }
+            }
+            other => other.unspoken(),
         }
     }
 

@@ -83,10 +83,11 @@ impl Edge {
 
     /// The folder in which throw-away folders are made: `named`, or else the system's folder for temporary files.
     pub(crate) fn scratch(&self, named: Option<&Path>) -> PathBuf {
-        match (named, self.environment.get("TMPDIR").filter(|place| !place.is_empty())) {
-            (Some(named), _) => self.absolute(named),
-            (None, Some(place)) => self.absolute(Path::new(place)),
-            (None, None) => PathBuf::from("/tmp"),
+        let temporary = self.environment.get("TMPDIR").filter(|place| !place.is_empty());
+        let temporary = temporary.map(|place| self.absolute(Path::new(place)));
+        match named {
+            Some(named) => self.absolute(named),
+            None => seawall_host::scratch_place(temporary.as_deref()),
         }
     }
 

@@ -11,6 +11,9 @@ use tokio_util::sync::CancellationToken;
 /// How long blocking work may go on after the work was ended.
 const ENDING: Duration = Duration::from_secs(2);
 
+/// How long a thread is waited for whose work should have ended.
+const LOST: Duration = Duration::from_secs(30);
+
 /// Runs work to its end, with at most `threads` for blocking work; `None` if it took longer than `bound`, was stopped, or panicked. Then its future was dropped.
 pub(crate) async fn aside<T, Work>(
     work: impl FnOnce() -> Work + Send + 'static,
@@ -24,6 +27,7 @@ where
     // Ends the work too if the future of this function is dropped.
     let stop = stop.child_token();
     let _ends = stop.clone().drop_guard();
+    let stopped = stop.clone();
     let (done, result) = oneshot::channel();
     let begun = std::thread::Builder::new().name("seawall-aside".to_owned()).spawn(move || {
         seawall_host::give_way();
@@ -49,7 +53,22 @@ where
         tracing::error!(%error, "no thread for work beside the protection");
         return None;
     }
-    result.await.ok().flatten()
+    // A call that the system never answers holds its thread, and nothing else.
+    let lost = async {
+        tokio::select! {
+            () = tokio::time::sleep(bound) => {}
+            () = stopped.cancelled() => {}
+        }
+        tokio::time::sleep(LOST).await;
+    };
+    tokio::select! {
+        biased;
+        made = result => made.ok().flatten(),
+        () = lost => {
+            tracing::error!("a thread beside the protection answers no more; it is left, with what it holds");
+            None
+        }
+    }
 }
 
 #[cfg(test)]
@@ -73,5 +92,14 @@ mod tests {
             stop.cancel();
         };
         assert_eq!(tokio::join!(aside(work, (2, long), &stop), stopping).0, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_thread_that_answers_no_more_holds_nothing() {
+        let (held, holds) = std::sync::mpsc::channel::<()>();
+        let blocks = move || async move { holds.recv().is_ok() };
+        let bound = (1, Duration::from_millis(1));
+        assert_eq!(aside(blocks, bound, &CancellationToken::new()).await, None);
+        drop(held);
     }
 }

@@ -1,6 +1,6 @@
 //! Proofs of a database of a configuration: reads its records, and makes and records a proof as its section `prove` says.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,9 +114,7 @@ impl Opener {
     }
 
     fn order(&self, database: &DatabaseConfig, proving: &Proving) -> ProofOrder {
-        // A folder that isn't absolute would be one of wherever the process was started.
-        let named = self.environment.get("TMPDIR").map(PathBuf::from).filter(|place| place.is_absolute());
-        let place = || named.clone().unwrap_or_else(|| PathBuf::from("/tmp"));
+        let place = || seawall_host::scratch_place(self.environment.get("TMPDIR").map(Path::new));
         ProofOrder {
             when: When::Latest,
             moments: proving.moments,
@@ -127,6 +125,7 @@ impl Opener {
             spare: SPARE,
             host: self.hostname.clone(),
             fresh: Arc::default(),
+            isolated: proving.isolated,
         }
     }
 

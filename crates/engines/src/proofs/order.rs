@@ -21,6 +21,12 @@ use tokio::time::Instant;
 use super::due::TOO_LONG;
 use super::moments::{holds, moments};
 
+/// Bytes that a proof leaves free on its disk, if it was told nothing else.
+const LEFT: u64 = 64 << 20;
+
+/// How often it is looked at what a proof leaves.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// How the names of scratch folders begin.
 pub const SCRATCH: &str = "seawall-proof-";
 
@@ -43,6 +49,8 @@ pub struct ProofOrder {
     pub host: String,
     /// Objects that needn't be compared with their digests, because a recent proof did that.
     pub fresh: Arc<Fingerprints>,
+    /// Whether a server that is started for the proof must be kept from our files, our environment and the network.
+    pub isolated: bool,
 }
 
 impl ProofOrder {
@@ -145,8 +153,19 @@ impl ProofOrder {
             scratch: folder.path().to_owned(),
             spare: self.spare,
             fresh,
+            isolated: self.isolated,
         };
-        let checked = prover.prove(&request, progress).await;
+        let is_in_memory = seawall_host::is_in_memory(folder.path());
+        // The work that is dropped ends by itself, and its files go with the folder.
+        let mut checked = tokio::select! {
+            biased;
+            checked = prover.prove(&request, progress) => checked,
+            failure = until_full(&request) => Err(failure),
+        };
+        if let (Ok(checked), true) = (&mut checked, is_in_memory) {
+            let place = self.place.display();
+            checked.doubts.push(format!("{place} is in memory (tmpfs): the proof took memory of this host, not of a disk"));
+        }
         // Removing a large file takes a while, and a failure to do so is logged.
         drop(spawn_blocking(move || folder.remove()).await);
         checked
@@ -191,6 +210,22 @@ impl ProofOrder {
     pub fn inconclusive(&self, database: &Description, failure: &Failure, started: Instant) -> Proof {
         let checked = Checked { faults: vec![failure.clone().into()], ..Checked::default() };
         Proof { inconclusive: true, ..self.proof(database, checked, started) }
+    }
+}
+
+/// Waits until a proof has left too little room on its disk for others.
+async fn until_full(request: &ProofRequest) -> Failure {
+    let free = || {
+        let folder = request.scratch.clone();
+        async { spawn_blocking(move || seawall_host::free_space(&folder)).await.ok().flatten() }
+    };
+    // A disk that is nearly full already isn't the proof's fault.
+    let least = free().await.map_or(0, |free| request.spare.max(LEFT).min(free / 2));
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if let Some(free) = free().await.filter(|free| *free < least) {
+            return request.no_room(format!("the proof left only {free} bytes free there, and was ended"));
+        }
     }
 }
 
@@ -321,6 +356,7 @@ mod tests {
             spare: 0,
             host: "here".into(),
             fresh: Arc::default(),
+            isolated: true,
         };
         let database = Description { name: "app".into(), engine: "sqlite", source: None, vault: "vault".into() };
         let proof = order.prove(&stub, &stub, &database, Arc::new(NoProgress)).await.map(|(proof, _)| proof);

@@ -28,7 +28,12 @@ impl SetProver {
 impl Prove for SetProver {
     async fn prove(&self, request: &ProofRequest, progress: Arc<dyn Progress>) -> Result<Checked, Failure> {
         let before = self.vault.counts().bytes_down;
-        let proved = self.prover.prove(&self.vault, &request.when, &self.limits, progress).await;
+        let limits = Limits {
+            scratch: Some(seawall_host::folder_of(&request.scratch).to_owned()),
+            isolated: request.isolated,
+            ..self.limits.clone()
+        };
+        let proved = self.prover.prove(&self.vault, &request.when, &limits, progress).await;
         let read_bytes = self.vault.counts().bytes_down.saturating_sub(before);
         match proved {
             Ok(proved) => Ok(checked(None, &proved, read_bytes)),
@@ -68,6 +73,7 @@ pub fn checked(verification: Option<&Verification>, proved: &Proved, read_bytes:
     doubts.extend(manifest.doubt_of_sample());
     // What wasn't compared, or isn't in the set, isn't proved to be equal.
     let reachable = if doubts.is_empty() { Level::Content } else { Level::Engine };
+    doubts.extend(proved.not_isolated.map(|why| format!("the server of the proof wasn't wholly kept apart: {why}")));
     let timed = proved.restore_ms > 0;
     if !timed {
         doubts.push("the restore wasn't timed alone: its time includes the comparison".to_owned());

@@ -29,6 +29,8 @@ pub struct Proving {
     pub moments: u32,
     /// How long an object that was compared with its digest needn't be compared again; `None` compares all of them each time.
     pub fresh: Option<Duration>,
+    /// Whether a server that is started for a proof must be kept from the files of our user, our environment and the network.
+    pub isolated: bool,
     /// Whether the section itself named a level.
     level_is_named: bool,
 }
@@ -66,6 +68,7 @@ impl Proving {
             text.parse().ok().filter(|moments| *moments <= MOST_MOMENTS)
         })?;
         let fresh = section.positive_duration("fresh")?;
+        let isolated = section.flag("isolated")?;
         section.finish()?;
         Ok(Some(Some(Self {
             schedule,
@@ -75,6 +78,7 @@ impl Proving {
             scratch: scratch.map(|at| seawall_config::absolute(Path::new(&at.value), here)),
             moments: moments.map_or(0, |at| at.value),
             fresh: fresh.map(|at| at.value),
+            isolated: isolated.is_none_or(|at| at.value),
         })))
     }
 
@@ -87,6 +91,7 @@ impl Proving {
             scratch: None,
             moments: 0,
             fresh: None,
+            isolated: true,
             level_is_named: false,
         }
     }
@@ -96,7 +101,7 @@ impl Proving {
         if self.level_is_named && self.level != Level::Content {
             return Some("prove.level");
         }
-        self.scratch.as_ref().map(|_| "prove.scratch").or(self.fresh.map(|_| "prove.fresh"))
+        self.fresh.map(|_| "prove.fresh")
     }
 
     /// When a database is to be proved.
@@ -137,6 +142,8 @@ mod tests {
             (all.scratch.as_deref(), all.not_of_servers()),
             (Some(Path::new("/etc/large")), Some("prove.level"))
         );
+        let open = take("prove: { schedule: 0 5 * * *, isolated: false }").expect("read").expect("there").expect("on");
+        assert_eq!((all.isolated, open.isolated), (true, false));
         assert_eq!(all.schedule("app").text(), "H 5 * * *");
         let next = |name: &str| all.schedule(name).after(Default::default());
         assert!((0..20).any(|number| next(&number.to_string()) != next("app")), "the name decides the minute");
@@ -160,6 +167,7 @@ mod tests {
             "prove: { schedule: 0 5 * * *, within: 0s }",
             "prove: { schedule: 0 5 * * *, moments: 25 }",
             "prove: { schedule: 0 5 * * *, fresh: 0s }",
+            "prove: { schedule: 0 5 * * *, isolated: perhaps }",
             "prove: { schedule: 0 5 * * *, moments: -1 }",
             "prove: { schedule: 0 5 * * *, often: true }",
             "prove: [a]",

@@ -1,68 +1,64 @@
 //! A server that is started for one proof: in a private folder, kept apart from everything else, bounded in what it takes, and gone
 //! with its folder.
 //!
-//! What is restored into it may have functions that run there. The server knows nothing of our environment, where credentials
-//! may be. Where the system lets us, it has no network, sees no process but its own, and all of them end with it.
+//! What is restored into it may have functions that run there, and the owner of the source has written them. So the server knows
+//! nothing of our environment, where credentials may be, and reaches no file but those of its folder and the system's programs, no
+//! network, and no socket of another process (`confine`). Where the system lets us, it also has processes and shared memory of its own.
+//!
+//! The rooms: `confine` (what it can reach), `bounds` (what it may take), `folder` (where it lies, and as whom it runs).
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system and starts a server")]
 
 mod bounds;
+#[cfg_attr(not(target_os = "linux"), path = "confine/elsewhere.rs")]
+mod confine;
+mod folder;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStdin};
 use tokio::time::Instant;
 
 pub use bounds::{Bounds, Took};
+pub use folder::{Folder, Inside, User, is_in_memory, scratch_place};
 
-use crate::private::PrivateFolder;
+use self::confine::{Room, Walls, judge, on_confined_thread};
 use crate::{free_space, machine_memory};
 
-/// How a program is started so that it has no network, sees no other process, leaves no shared memory, and takes no more than
-/// 16 GiB of addresses in each of its own: programs of util-linux, which need no right.
-const ALONE: [&str; 12] = [
-    "unshare",
-    "--user",
-    "--map-current-user",
-    "--net",
-    "--ipc",
-    "--pid",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
-    "prlimit",
-    "--core=0",
-    "--as=17179869184",
-];
+/// How a program is started so that it has a network, shared memory and processes of its own, all of which end with the first one: a
+/// program of util-linux, which needs no right. It writes nothing to `/proc`, which is closed to it.
+const ALONE: [&str; 7] = ["unshare", "--user", "--net", "--ipc", "--pid", "--fork", "--kill-child"];
 
-/// What it means where that fails.
-const NOT_ALONE: &str = "`unshare` or `prlimit` fails here, so that what is restored could reach the network, see other \
-                             processes and take any memory";
-
-/// Runs a server until the pipe is closed from which this reads: then the process that started it has let it go, or was killed. A
-/// server that is alone ends with the first process of its world; any other is asked to stop at once. Its folder goes with it.
-/// Where memory runs out, the system ends its processes before any other's.
+/// Runs a server until the pipe is closed from which this reads: then the process that started it has let it go, or was killed. It
+/// begins when it is told to on that pipe: by then, where memory runs out, the system ends its processes before any other's. Each
+/// may take 16 GiB of addresses, and leaves no image of its memory. A server that is alone ends with the process that made its world;
+/// any other is asked to stop at once. What is in its folder goes with it. The folder itself can't, from inside: a file in it shows
+/// the next proof that it was left.
 /// Arguments: the folder, the signal, the program and its arguments.
 const WATCH: &str = r#"
 exec 3<&0
 folder=$1; signal=$2; shift 2
-{ { echo 1000 > /proc/self/oom_score_adj; } 2> /dev/null; exec "$@"; } < /dev/null 3<&- &
+for limit in '-c 0' '-v 16777216'; do (ulimit $limit) 2> /dev/null && ulimit $limit; done
+read -r _ <&3 || exit 1
+"$@" < /dev/null 3<&- &
 server=$!
 {
     read -r _ <&3
     true > "$folder/let-go"
-    first=$(cat "/proc/$server/task/$server/children" 2> /dev/null)
-    case $signal in KILL) kill -KILL ${first:-$server} ;; *) kill -$signal "$server" ;; esac
-} &
+    kill -$signal "$server"
+} 2> /dev/null &
 wait "$server"
 status=$?
-if [ -e "$folder/let-go" ]; then cd /; rm -rf -- "$folder" 2> /dev/null; fi
+if [ -e "$folder/let-go" ]; then
+    cd /
+    for _ in 1 2 3 4 5; do rm -rf -- "$folder"/* "$folder"/.[!.]* && break; sleep 1; done 2> /dev/null
+    { true > "$folder/let-go"; } 2> /dev/null
+fi
 exit "$status"
 "#;
 
@@ -75,100 +71,35 @@ const LOOK_AT_FOLDER: Duration = Duration::from_millis(500);
 /// How long it may take until all of its processes have ended.
 const FAREWELL: Duration = Duration::from_secs(20);
 
-/// A private folder for one server, which goes when this is dropped.
-#[derive(Debug)]
-pub struct Folder {
-    folder: PrivateFolder,
-    user: Option<User>,
+/// What is started apart.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerProgram<'a> {
+    /// The program.
+    pub path: &'a Path,
+    /// Its arguments.
+    pub arguments: &'a [String],
+    /// The signal that asks it to stop at once: `QUIT`.
+    pub signal: &'a str,
+    /// The value of `LD_LIBRARY_PATH`, without which some builds don't find their own libraries.
+    pub libraries: Option<&'a str>,
+    /// How long a proof may take, if that was asked for.
+    pub time: Option<Duration>,
+    /// Whether it may only be started where it can be kept from files, the network and our environment.
+    pub isolated: bool,
 }
 
-impl Folder {
-    /// Makes one below the system's temporary folder, for the user who will run the server. Folders of the same prefix that
-    /// killed processes left are removed.
-    ///
-    /// # Errors
-    /// The folder can't be made.
-    pub fn new(prefix: &str) -> io::Result<Self> {
-        Self::within(&std::env::temp_dir(), prefix)
-    }
+/// Why a server wasn't started.
+#[derive(Debug)]
+pub enum NotStarted {
+    /// It couldn't be kept apart here. What is missing.
+    NotIsolated(&'static str),
+    /// The program, or a thread for it, can't be started.
+    Io(io::Error),
+}
 
-    /// Makes one in this place, which the user of the server must be able to enter.
-    ///
-    /// # Errors
-    /// The folder can't be made.
-    pub fn within(place: &Path, prefix: &str) -> io::Result<Self> {
-        let user = User::for_server();
-        let folder = PrivateFolder::new(place, prefix, "proof", user)?;
-        Ok(Self { folder, user })
-    }
-
-    /// Who will run the server, if it isn't the user of this process.
-    pub fn user(&self) -> Option<User> {
-        self.user
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Checks that the user of the server can enter it.
-    ///
-    /// # Errors
-    /// The user can't, or no program can be started.
-    pub async fn is_entered(&self) -> io::Result<()> {
-        let ended = self.command(Path::new("true"), None).stderr(Stdio::null()).status().await?;
-        if ended.success() { Ok(()) } else { Err(io::Error::other(ended.to_string())) }
-    }
-
-    /// A folder in it that the server may write to.
-    ///
-    /// # Errors
-    /// The folder can't be made.
-    pub fn make(&self, name: &str) -> io::Result<PathBuf> {
-        let folder = self.folder.path().join(name);
-        std::fs::create_dir(&folder)?;
-        self.own(&folder)?;
-        Ok(folder)
-    }
-
-    /// Writes a file in it that only the user of the server can read.
-    ///
-    /// # Errors
-    /// The file exists, or can't be written.
-    pub fn write(&self, name: &str, contents: &str) -> io::Result<PathBuf> {
-        let path = self.folder.path().join(name);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        file.write_all(contents.as_bytes())?;
-        self.own(&path)?;
-        Ok(path)
-    }
-
-    /// Gives a file or folder to the user of the server.
-    fn own(&self, path: &Path) -> io::Result<()> {
-        self.user.map_or(Ok(()), |user| user.own(path))
-    }
-
-    /// A program with an environment of its own: ours may hold credentials, and a server's functions can read the server's.
-    /// `libraries` is the value of `LD_LIBRARY_PATH`, without which some builds don't find their own.
-    pub fn command(&self, program: &Path, libraries: Option<&str>) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir(self.path()).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
-        command.env_clear().env("LC_ALL", "C").env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        command.env("TMPDIR", self.path()).env("HOME", self.path());
-        if let Some(libraries) = libraries {
-            command.env("LD_LIBRARY_PATH", libraries);
-        }
-        if let Some(User { uid, gid }) = self.user {
-            command.uid(uid).gid(gid);
-        }
-        command
-    }
-
-    /// What the server has written to its log.
-    pub fn log(&self) -> String {
-        let log = std::fs::read(self.path().join("log")).unwrap_or_default();
-        String::from_utf8_lossy(&log).into_owned()
+impl From<io::Error> for NotStarted {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
     }
 }
 
@@ -181,7 +112,7 @@ pub struct Apart {
     taken: Arc<Mutex<Taken>>,
     /// Looks whether it takes more than it may.
     watch: tokio::task::JoinHandle<()>,
-    is_alone: bool,
+    walls: Walls,
     /// How long a proof may take, if that was asked for.
     time: Option<Duration>,
     folder: Folder,
@@ -196,38 +127,49 @@ struct Taken {
 }
 
 impl Apart {
-    /// Starts a program in a folder. `signal` asks it to stop at once where it isn't alone.
+    /// Starts a program in a folder.
     ///
     /// # Errors
-    /// The program can't be started.
-    pub async fn start(
-        folder: Folder,
-        program: &Path,
-        arguments: &[String],
-        signal: &str,
-        libraries: Option<&str>,
-        time: Option<Duration>,
-    ) -> io::Result<Self> {
-        // Nothing may be there: the server's user owns the folder.
-        let complaints = File::create_new(folder.path().join("log"))?;
-        let is_alone = can_be_alone(&folder, libraries).await;
+    /// The program can't be started, or can't be kept apart although it must be.
+    pub async fn start(mut folder: Folder, server: ServerProgram<'_>) -> Result<Self, NotStarted> {
+        let ServerProgram { path, arguments, signal, libraries, time, isolated } = server;
+        let complaints = folder.begin_log()?;
+        let [alone, how @ ..] = ALONE;
+        let mut probe = folder.plain_command(Path::new(alone), libraries);
+        probe.args(how).arg("true").stderr(Stdio::null());
         let mut start = folder.command(Path::new("sh"), libraries);
-        start.args(["-c", WATCH, "sh"]).arg(folder.path());
-        if is_alone {
-            start.arg("KILL").args(ALONE);
-        } else {
-            tracing::warn!("the server of the proof isn't kept apart: {NOT_ALONE}");
-            start.arg(signal);
-        }
+        start.args(["-c", WATCH, "sh"]).arg(folder.path()).stderr(complaints);
         // Who interrupts us interrupts no server; it ends when the pipe is closed.
         start.stdin(Stdio::piped()).process_group(0).kill_on_drop(false);
-        let mut child = start.arg(program).args(arguments).stderr(complaints).spawn()?;
-        let pipe = Arc::new(Mutex::new(child.stdin.take()));
+        let program = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let room = Room { folder: folder.path().to_owned(), program, libraries: libraries.map(str::to_owned) };
+        let (path, arguments, signal) = (path.to_owned(), arguments.to_owned(), signal.to_owned());
+        let started = on_confined_thread(room, move |mut offers| {
+            offers.namespaces = probe.status().is_ok_and(|status| status.success());
+            let walls = judge(offers);
+            if let (Walls::Open(why), true) = (walls, isolated) {
+                return Err(NotStarted::NotIsolated(why));
+            }
+            match offers.namespaces {
+                true => start.arg("KILL").args(ALONE),
+                false => start.arg(signal),
+            };
+            Ok((walls, start.arg(path).args(arguments).spawn()?))
+        });
+        let (walls, mut child) = started.await??;
+        if let Walls::Low(why) | Walls::Open(why) = walls {
+            tracing::warn!("the server of the proof isn't wholly kept apart: {why}");
+        }
+        let first = child.id().unwrap_or(u32::MAX);
+        // What comes of it inherits that.
+        let _may_be_refused = std::fs::write(format!("/proc/{first}/oom_score_adj"), "1000");
+        let mut pipe = child.stdin.take().ok_or_else(|| io::Error::other("no pipe to the server"))?;
+        pipe.write_all(b"\n").await?;
+        let pipe = Arc::new(Mutex::new(Some(pipe)));
         let bounds = Bounds::of(0, time, machine_memory());
         let taken = Arc::new(Mutex::new(Taken { bounds, since: Instant::now(), exceeded: None }));
-        let first = child.id().unwrap_or(u32::MAX);
         let watch = tokio::spawn(watch(first, folder.path().to_owned(), Arc::clone(&taken), Arc::clone(&pipe)));
-        Ok(Self { child, pipe, taken, watch, is_alone, time, folder })
+        Ok(Self { child, pipe, taken, watch, walls, time, folder })
     }
 
     /// Its folder.
@@ -263,7 +205,10 @@ impl Apart {
 
     /// What may be reached from it, if it couldn't be kept apart.
     pub fn not_isolated(&self) -> Option<&'static str> {
-        (!self.is_alone).then_some(NOT_ALONE)
+        match self.walls {
+            Walls::Whole => None,
+            Walls::Low(why) | Walls::Open(why) => Some(why),
+        }
     }
 
     /// Ends it and removes all of it.
@@ -315,71 +260,38 @@ async fn watch(first: u32, folder: PathBuf, taken: Arc<Mutex<Taken>>, pipe: Arc<
     }
 }
 
-/// Whether a program can be started alone here.
-async fn can_be_alone(folder: &Folder, libraries: Option<&str>) -> bool {
-    let [program, arguments @ ..] = ALONE;
-    let mut probe = folder.command(Path::new(program), libraries);
-    let ended = probe.args(arguments).arg("true").stderr(Stdio::null()).status().await;
-    ended.is_ok_and(|status| status.success())
-}
-
-/// Who runs the server when we are the superuser.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct User {
-    /// The number of the user.
-    pub uid: u32,
-    /// The number of the group.
-    pub gid: u32,
-}
-
-impl User {
-    /// `nobody`, when we are the superuser; else the server runs as we do. Not the user of a server that is here: what a set makes a
-    /// server run must not reach that one's data.
-    pub fn for_server() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            return None;
-        }
-        let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        Some(find(&users, "nobody").unwrap_or(Self { uid: 65534, gid: 65534 }))
-    }
-
-    /// Gives a file or folder to this user.
-    ///
-    /// # Errors
-    /// We aren't the superuser, or it isn't there.
-    pub fn own(self, path: &Path) -> io::Result<()> {
-        std::os::unix::fs::chown(path, Some(self.uid), Some(self.gid))
-    }
-}
-
-/// A user of `/etc/passwd`.
-fn find(users: &str, name: &str) -> Option<User> {
-    users.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        let numbers = (fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?);
-        (fields.first() == Some(&name)).then_some(User { uid: numbers.0, gid: numbers.1 })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shell(script: &str) -> Vec<String> {
+        vec!["-c".to_owned(), script.to_owned()]
+    }
+
+    async fn start(folder: Folder, arguments: &[String]) -> Apart {
+        let (path, signal) = (Path::new("sh"), "TERM");
+        let server = ServerProgram { path, arguments, signal, libraries: None, time: None, isolated: true };
+        Apart::start(folder, server).await.expect("started")
+    }
+
     /// The process that had it started may have been killed: nothing is left but that the pipe closes.
     #[tokio::test]
-    async fn a_server_whose_pipe_closes_ends_and_its_folder_goes() {
+    async fn a_server_whose_pipe_closes_ends_and_all_that_it_wrote_goes() {
         let alone: Vec<&str> = ["KILL"].into_iter().chain(ALONE).collect();
         for kind in [&["TERM", "env"][..], &alone[..]] {
             let folder = Folder::new("seawall-test-apart-").expect("a folder");
             let path = folder.path().to_owned();
+            folder.make("data").expect("made");
             let mut start = folder.command(Path::new("sh"), None);
             start.args(["-c", WATCH, "sh"]).arg(&path).args(kind).args(["sleep", "1000"]).stdin(Stdio::piped());
             let mut child = start.spawn().expect("a shell");
-            let pipe = child.stdin.take();
+            let mut pipe = child.stdin.take().expect("a pipe");
+            pipe.write_all(b"\n").await.expect("told");
             assert_eq!(child.try_wait().expect("a child"), None);
             drop(pipe);
             let ended = tokio::time::timeout(FAREWELL, child.wait()).await.expect("it ends").expect("a child");
-            assert!(!ended.success() && !path.exists(), "{kind:?} {ended}");
+            let left: Vec<_> = path.read_dir().expect("it").flatten().map(|entry| entry.file_name()).collect();
+            assert!(!ended.success() && left == ["let-go"], "{kind:?} {ended} {left:?}");
         }
     }
 
@@ -387,16 +299,50 @@ mod tests {
     async fn a_server_that_is_stopped_leaves_nothing() {
         let folder = Folder::new("seawall-test-apart-").expect("a folder");
         let path = folder.path().to_owned();
-        let arguments = ["1000".to_owned()];
-        let server = Apart::start(folder, Path::new("sleep"), &arguments, "TERM", None, None).await.expect("started");
+        let server = start(folder, &shell("sleep 1000")).await;
         server.stop().await;
         assert!(!path.exists());
     }
 
-    #[test]
-    fn users_are_found_by_name() {
-        let users = "root:x:0:0:root:/root:/bin/bash\nbroken\nnobody:x:65534:65534::/:/bin/false\n";
-        assert_eq!(find(users, "nobody"), Some(User { uid: 65534, gid: 65534 }));
-        assert_eq!(find(users, "mysql"), None);
+    /// The script is the server of a hostile source. It tells what it got in a file of its folder.
+    #[tokio::test]
+    async fn a_server_reaches_no_file_process_or_socket_of_ours() {
+        let ours = tempfile::tempdir().expect("a folder");
+        let secret = ours.path().join("secret");
+        std::fs::write(&secret, "canary").expect("written");
+        let socket = ours.path().join("socket");
+        let _listens = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        // The user of the server may open all of it, but for the walls.
+        let open = std::os::unix::fs::PermissionsExt::from_mode;
+        for (path, mode) in [(ours.path(), 0o777), (secret.as_path(), 0o666), (socket.as_path(), 0o777)] {
+            std::fs::set_permissions(path, open(mode)).expect("set");
+        }
+        let folder = Folder::new("seawall-test-apart-").expect("a folder");
+        let log = folder.path().join("told");
+        let (own, place, us) = (folder.path().display(), ours.path().display(), std::process::id());
+        let script = format!(
+            "cd {own}; exec > told 2>&1
+             cat {place}/secret /proc/{us}/environ /proc/self/environ /etc/shadow; ls {place} /proc /root
+             echo x > {place}/written; rm -f {place}/secret; mv {place}/secret mine; ln {place}/secret linked; chmod 644 {place}/secret
+             mkdir sub && mv told sub/ && echo moved
+             kill -TERM {us} 2>&1; truncate -s 0 {place}/secret
+             echo end; sleep 1000"
+        );
+        let mut server = start(folder, &shell(&script)).await;
+        let told = || std::fs::read_to_string(log.with_file_name("sub").join("told")).unwrap_or_default();
+        let deadline = Instant::now() + FAREWELL;
+        while !told().contains("end\n") && Instant::now() < deadline {
+            tokio::time::sleep(LOOK).await;
+        }
+        let told = told();
+        assert!(told.contains("moved\n") && told.contains("end\n"), "{told} {}", server.folder().log());
+        assert!(!told.contains("canary") && !told.contains("PATH="), "{told}");
+        assert_eq!(told.matches("denied").count() + told.matches("not permitted").count(), told.lines().count() - 2, "{told}");
+        assert_eq!(std::fs::read_to_string(&secret).expect("there"), "canary");
+        let mode = std::fs::metadata(&secret).expect("there").permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o666);
+        assert!(!ours.path().join("written").exists());
+        assert_eq!((server.not_isolated(), server.ended()), (None, None));
+        server.stop().await;
     }
 }

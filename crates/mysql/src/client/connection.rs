@@ -45,6 +45,8 @@ pub struct Connection {
     pub(super) in_answer: bool,
     /// The server, for messages.
     pub server: String,
+    /// Whether the server's words stay in the log of this host: a proof started it.
+    pub(super) is_unspoken: bool,
     /// The server's version as a number: 8.0.36 is 80036, and 10.11.6 is 101106.
     pub version: u32,
     /// The kind of server.
@@ -375,7 +377,10 @@ impl Connection {
     pub(super) fn refusal(&mut self, payload: &[u8]) -> Error {
         self.in_answer = false;
         match answer::error(payload) {
-            Some(error) => Error::Server { object: self.server.clone(), error },
+            Some(error) => {
+                let error = if self.is_unspoken { error.unspoken() } else { error };
+                Error::Server { object: self.server.clone(), error }
+            }
             None => self.confused("an error that is cut"),
         }
     }

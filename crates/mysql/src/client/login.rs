@@ -114,6 +114,7 @@ impl Connection {
             abilities: 0,
             in_answer: false,
             server,
+            is_unspoken: target.is_unspoken,
             version: 0,
             flavour: Flavour::MySql,
             connection_id: 0,

@@ -58,6 +58,8 @@ pub struct Target {
     /// Our certificate and its key.
     pub(super) identity: Option<(PathBuf, PathBuf)>,
     pub(super) server_key: KeySource,
+    /// Whether the server's words stay in the log of this host: a proof started it.
+    pub(crate) is_unspoken: bool,
 }
 
 impl fmt::Debug for Target {
@@ -167,6 +169,7 @@ impl Target {
                 url.server_public_key_path.or(files.server_public_key_path),
                 url.get_server_public_key.or(files.get_server_public_key),
             )?,
+            is_unspoken: false,
         })
     }
 

@@ -13,7 +13,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use seawall_archive::preflight::no_room;
-use seawall_host::{Apart, Folder, free_space};
+use seawall_archive::server::ISOLATE;
+use seawall_host::{Apart, Folder, NotStarted, ServerProgram, free_space};
 use seawall_vault::Environment;
 use tokio::process::Command;
 use tokio::time::Instant;
@@ -103,7 +104,10 @@ impl Throwaway {
     pub(crate) async fn start(wanted: &ServerFacts, limits: &Limits, environment: &Environment) -> Result<Self, Error> {
         let program = find(wanted, limits, environment).await?;
         let libraries = environment.get("LD_LIBRARY_PATH");
-        let folder = Folder::new(PREFIX).map_err(|error| io("TMPDIR", &error))?;
+        let folder = match &limits.scratch {
+            Some(place) => Folder::within(place, PREFIX).map_err(|error| io(&place.display().to_string(), &error))?,
+            None => Folder::new(PREFIX).map_err(|error| io("TMPDIR", &error))?,
+        };
         let place = folder.path().display().to_string();
         let data = folder.make("data").map_err(|error| io(&place, &error))?;
         let files = folder.make("files").map_err(|error| io(&place, &error))?;
@@ -120,8 +124,17 @@ impl Throwaway {
             arguments.push(format!("--{name}={file}"));
         }
         arguments.extend(SETTINGS.map(str::to_owned));
-        let apart = Apart::start(folder, &program.path, &arguments, "KILL", libraries, limits.proof).await;
-        let mut apart = apart.map_err(|error| io(&program.path.display().to_string(), &error))?;
+        let (path, arguments, time, isolated) = (&program.path, &arguments, limits.proof, limits.isolated);
+        let server = ServerProgram { path, arguments, signal: "KILL", libraries, time, isolated };
+        let mut apart = Apart::start(folder, server).await.map_err(|error| match error {
+            NotStarted::Io(error) => io(&program.path.display().to_string(), &error),
+            NotStarted::NotIsolated(why) => Error::Refused {
+                code: "proof.not-isolated",
+                object: "the server of the proof".to_owned(),
+                cause: why.to_owned(),
+                next: ISOLATE.to_owned(),
+            },
+        })?;
         let url = format!("mysql://root@localhost/?socket={place}/s");
         let first = Target::parse(&url, &quiet(""))?;
         let mut connection = until_ready(&mut apart, &first).await?;
@@ -130,7 +143,8 @@ impl Throwaway {
         let set = format!("ALTER USER root@localhost IDENTIFIED BY {}", text(&password));
         connection.execute(&set).await?;
         connection.close().await;
-        Ok(Self { apart, target: Target::parse(&url, &quiet(&password))? })
+        let target = Target { is_unspoken: true, ..Target::parse(&url, &quiet(&password))? };
+        Ok(Self { apart, target })
     }
 
     /// Takes in a database that had `size` bytes: from now on the server may take what that needs. One that has no room here
@@ -141,7 +155,7 @@ impl Throwaway {
             self.apart.admit(size);
             return Ok(());
         };
-        let next = "set TMPDIR to a folder on a larger disk, or name a server with --to".to_owned();
+        let next = "name a folder on a larger disk with --scratch or prove.scratch, or a server with --to".to_owned();
         Err(Error::Refused { code: "mysql.no-space", object: folder.display().to_string(), cause, next })
     }
 
@@ -152,7 +166,7 @@ impl Throwaway {
                 code: "mysql.proof-limit",
                 object: "the server of the proof".to_owned(),
                 cause: format!("{cause}; the proof was ended, and proves nothing"),
-                next: "give it longer with --proof-timeout, a larger disk with TMPDIR, or a server with --to"
+                next: "give it longer with --proof-timeout, a larger disk with --scratch, or a server with --to"
                     .to_owned(),
             },
             None => error,

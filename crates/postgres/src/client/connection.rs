@@ -42,6 +42,8 @@ pub(crate) struct Connection {
     pub(crate) encoding: TextEncoding,
     /// The server's warning about a grant that it skipped without an error.
     pub(crate) not_granted: Option<String>,
+    /// Whether the server's words stay in the log of this host: a proof started it.
+    pub(super) is_unspoken: bool,
     /// The superuser's session beside this one, while a proof restores a set on a server of its own.
     pub(crate) guard: Option<Box<Guard>>,
 }
@@ -210,10 +212,11 @@ impl Connection {
             match parsed {
                 Some(Message::NoticeResponse(body)) => {
                     let notice = server_error(self.encoding, body.fields());
+                    tracing::debug!(code = notice.code, "{}", notice.message);
                     if matches!(notice.code.as_str(), "01006" | "01007") {
+                        let notice = if self.is_unspoken { notice.unspoken() } else { notice };
                         self.not_granted = Some(notice.to_string());
                     }
-                    tracing::debug!(code = notice.code, "{}", notice.message);
                 }
                 Some(Message::ParameterStatus(_) | Message::NotificationResponse(_)) => {}
                 Some(message) => return Ok(message),
@@ -266,7 +269,9 @@ impl Connection {
     }
 
     pub(super) fn refusal(&self, body: &ErrorResponseBody) -> Error {
-        Error::Server { object: self.server.clone(), error: server_error(self.encoding, body.fields()) }
+        let error = server_error(self.encoding, body.fields());
+        let error = if self.is_unspoken { error.unspoken() } else { error };
+        Error::Server { object: self.server.clone(), error }
     }
 
     pub(crate) fn confused(&self, what: &str) -> Error {

@@ -89,6 +89,7 @@ impl Connection {
             version: 0,
             encoding: TextEncoding::UTF8,
             not_granted: None,
+            is_unspoken: target.is_unspoken,
             guard: None,
         };
         let parameters = [

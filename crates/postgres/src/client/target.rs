@@ -51,6 +51,8 @@ pub struct Target {
     pub(crate) named: String,
     /// The superuser beside a plain role, on a server that a proof started.
     pub(crate) keeper: Option<Login>,
+    /// Whether the server's words stay in the log of this host: a proof started it.
+    pub(crate) is_unspoken: bool,
 }
 
 /// A role and its password.
@@ -137,6 +139,7 @@ impl Target {
             password_file: environment.get("PGPASSFILE").map(PathBuf::from).or(home.map(|home| home.join(".pgpass"))),
             options: Vec::new(),
             keeper: None,
+            is_unspoken: false,
         })
     }
 

@@ -11,7 +11,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use seawall_archive::preflight::no_room;
-use seawall_host::{Apart, Folder};
+use seawall_archive::server::ISOLATE;
+use seawall_host::{Apart, Folder, NotStarted, ServerProgram};
 use seawall_vault::{Environment, Secret};
 use tokio::time::Instant;
 
@@ -69,7 +70,10 @@ impl Throwaway {
     ) -> Result<Self, Error> {
         let initdb = tools::find("initdb", least, limits, environment).await?;
         let libraries = environment.get("LD_LIBRARY_PATH");
-        let folder = Folder::new(PREFIX).map_err(|error| io("TMPDIR", &error))?;
+        let folder = match &limits.scratch {
+            Some(place) => Folder::within(place, PREFIX).map_err(|error| io(&place.display().to_string(), &error))?,
+            None => Folder::new(PREFIX).map_err(|error| io("TMPDIR", &error))?,
+        };
         let place = folder.path().display().to_string();
         let data = folder.path().join("data").display().to_string();
         // Only this proof knows either role: no function can log in as one of them.
@@ -95,12 +99,12 @@ impl Throwaway {
         let mut arguments = vec!["-D".to_owned(), data];
         arguments.extend(all.flat_map(|setting| ["-c".to_owned(), setting.to_owned()]));
         let postgres = initdb.path.with_file_name("postgres");
-        let apart = Apart::start(folder, &postgres, &arguments, "QUIT", libraries, limits.proof).await;
-        let apart = apart.map_err(|error| io(&postgres.display().to_string(), &error))?;
+        let apart = start_apart(folder, (&postgres, &arguments), libraries, limits).await?;
         let url =
             format!("postgresql://{}@{}:5432/postgres", loader.user, place.replace('%', "%25").replace('/', "%2F"));
         let mut target = Target::parse(&url, &Environment::empty())?;
         (target.password, target.keeper) = (Some(loader.password.clone()), Some(keeper));
+        target.is_unspoken = true;
         let mut server = Self { apart, target };
         server.until_ready().await?;
         let mut connection = server.connect().await?;
@@ -146,7 +150,7 @@ impl Throwaway {
             self.apart.admit(size);
             return Ok(());
         };
-        let next = "set TMPDIR to a folder on a larger disk, or name a server with --to".to_owned();
+        let next = "name a folder on a larger disk with --scratch or prove.scratch, or a server with --to".to_owned();
         Err(Error::Refused { code: "postgres.no-space", object: folder.display().to_string(), cause, next })
     }
 
@@ -185,7 +189,7 @@ impl Throwaway {
     pub(crate) fn explain(&self, error: Error) -> Error {
         match self.apart.exceeded() {
             Some(cause) => exceeded(&cause),
-            None => error.denied_with(
+            None => error.unspoken_by_tools().denied_with(
                 "nothing of a set has the rights of a superuser on a server that is started for a proof: where the set needs                  them, prove it with --to on a server of your own",
             ),
         }
@@ -200,6 +204,26 @@ impl Throwaway {
     pub(crate) async fn stop(self) {
         self.apart.stop().await;
     }
+}
+
+/// Starts a server of PostgreSQL in a folder, apart from everything else.
+pub(crate) async fn start_apart(
+    folder: Folder,
+    (program, arguments): (&Path, &[String]),
+    libraries: Option<&str>,
+    limits: &Limits,
+) -> Result<Apart, Error> {
+    let (time, isolated) = (limits.proof, limits.isolated);
+    let server = ServerProgram { path: program, arguments, signal: "QUIT", libraries, time, isolated };
+    Apart::start(folder, server).await.map_err(|error| match error {
+        NotStarted::Io(error) => io(&program.display().to_string(), &error),
+        NotStarted::NotIsolated(why) => Error::Refused {
+            code: "proof.not-isolated",
+            object: "the server that is started here".to_owned(),
+            cause: why.to_owned(),
+            next: ISOLATE.to_owned(),
+        },
+    })
 }
 
 /// A role that no other process knows.
@@ -223,7 +247,7 @@ fn exceeded(cause: &str) -> Error {
         object: "the server of the proof".to_owned(),
         cause: format!("{cause}; the proof was ended, and proves nothing"),
         next: "look for a function of a check, an index or a generated column that doesn't end or writes; where all is well, give \
-               it longer with --proof-timeout, a larger disk with TMPDIR, or a server with --to"
+               it longer with --proof-timeout, a larger disk with --scratch, or a server with --to"
             .to_owned(),
     }
 }

@@ -44,9 +44,13 @@ pub(crate) struct RestoreArguments {
     /// With --to: the database of a whole server's backup to restore [default: the name of the new database]
     #[arg(long, requires = "to", value_name = "DATABASE", help_heading = "Servers")]
     pub(crate) database: Option<String>,
-    /// With --to, out of a PostgreSQL cluster: the folder in which the cluster is recovered first [default: TMPDIR, or /tmp]
+    /// With --to, out of a PostgreSQL cluster: the folder in which the cluster is recovered first [default: TMPDIR, or /var/tmp]
     #[arg(long, requires = "to", value_name = "DIR", help_heading = "PostgreSQL clusters")]
     pub(crate) scratch: Option<PathBuf>,
+    /// With --to, out of a PostgreSQL cluster: recover it also where its server can't be kept from the files of this user; programs of the
+    /// source's owner run in it
+    #[arg(long, requires = "to", help_heading = "PostgreSQL clusters")]
+    pub(crate) not_isolated: bool,
     /// With --to: replace the existing database when the restored one is whole
     #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]
     pub(crate) clean: bool,

@@ -59,7 +59,7 @@ pub(crate) struct VerifyArguments {
     /// With --restore: how thoroughly to check: bytes, structure, engine or content; each includes those before it
     #[arg(long, requires = "restore", value_name = "LEVEL", default_value = "content", value_parser = level)]
     pub(crate) level: Level,
-    /// With --restore of a file: the folder in which the throw-away folder is made [default: TMPDIR, or /tmp]
+    /// With --restore: the folder in which the throw-away folder is made [default: TMPDIR, or /var/tmp]
     #[arg(long, requires = "restore", value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
     /// With --restore: the point: RFC 3339, "10 minutes ago", a position, or latest
@@ -88,6 +88,10 @@ pub(crate) struct VerifyArguments {
         help_heading = "Servers"
     )]
     pub(crate) proof_timeout: Option<Duration>,
+    /// With --restore: start the server of the proof also where it can't be kept from the files of this user; programs of the source's
+    /// owner run in it
+    #[arg(long, requires = "restore", conflicts_with = "to", help_heading = "Servers")]
+    pub(crate) not_isolated: bool,
     #[command(flatten)]
     pub(crate) server: ServerArguments,
     /// Of an encrypted backup of dbbackup: the file with its key [default: the variable DBBACKUP_ENCRYPTION_KEY]

@@ -133,7 +133,8 @@ pub(super) fn order(arguments: &VerifyArguments, edge: &Edge) -> Result<ProofOrd
     let place = edge.scratch(arguments.scratch.as_deref());
     let VerifyArguments { level, moments, within, .. } = *arguments;
     let (when, host) = (source::when(&arguments.at)?, edge.hostname.clone());
-    Ok(ProofOrder { when, moments, level, within, place, spare: 0, host, fresh: Arc::default() })
+    let isolated = !arguments.not_isolated;
+    Ok(ProofOrder { when, moments, level, within, place, spare: 0, host, fresh: Arc::default(), isolated })
 }
 
 /// Notes in a document where the record is, or why there is none. The proof counts all the same.

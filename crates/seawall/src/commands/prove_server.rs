@@ -26,8 +26,13 @@ pub(super) fn run(
     json: bool,
 ) -> Result<Option<Output>, Failure> {
     let to = arguments.to.as_deref().map(|to| server::url(to, edge)).transpose()?;
-    let limits = Limits { proof: arguments.proof_timeout, ..limits(&arguments.server)? };
     let order = prove::order(arguments, edge)?;
+    let limits = Limits {
+        proof: arguments.proof_timeout,
+        scratch: Some(order.place.clone()),
+        isolated: order.isolated,
+        ..limits(&arguments.server)?
+    };
     let (prover, progress) = (prover(to.clone(), &edge.environment), progress(edge, json));
     let done = runtime::run_with(runtime::serving(limits.jobs), async {
         let Some(vault) = sets_of(found, edge).await? else { return Ok(None) };
@@ -156,7 +161,7 @@ fn render(vault: &str, verification: &Verification, proved: &Proved) -> String {
         manifest.id,
         table::span(*duration_ms),
         but("not compared", proved.not_compared),
-        but("the server was not isolated", proved.not_isolated),
+        but("the server was not wholly isolated", proved.not_isolated),
     );
     let row =
         |finding: &seawall_core::Finding| vec![finding.code.to_owned(), finding.object.clone(), finding.cause.clone()];

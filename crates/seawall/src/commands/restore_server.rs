@@ -8,7 +8,7 @@ use seawall_agent::recover::Reached;
 use seawall_agent::{Opener, Operation, SCRATCH, ServerUrl};
 use seawall_archive::World;
 use seawall_archive::preflight::Lack;
-use seawall_archive::server::{RestoreOptions, Restored};
+use seawall_archive::server::{Limits, RestoreOptions, Restored};
 use seawall_core::{Failure, Kind, Progress, When};
 use seawall_host::PrivateFolder;
 use seawall_vault::{Access, Vault, VaultUrl};
@@ -75,9 +75,11 @@ pub(crate) fn run(
         if is_cluster {
             return extract(&opener, &vault, &url, &options, arguments, (edge, progress)).await;
         }
-        if arguments.scratch.is_some() {
-            let cause = "--scratch is of PostgreSQL clusters, and this vault holds backups of a server";
-            return Err(usage("usage.arguments", named, cause, "leave it out"));
+        let of_clusters =
+            [("--scratch", arguments.scratch.is_some()), ("--not-isolated", arguments.not_isolated)];
+        if let Some((name, _)) = of_clusters.iter().find(|(_, is_given)| *is_given) {
+            let cause = format!("{name} is of PostgreSQL clusters, and this vault holds backups of a server");
+            return Err(usage("usage.arguments", named, &cause, "leave it out"));
         }
         Ok((target.restore(&vault, &options, progress).await?, None))
     };
@@ -135,7 +137,7 @@ pub(super) fn options(arguments: &RestoreArguments, when: When) -> Result<Restor
         without_superuser: arguments.without_superuser,
         database: arguments.database.clone(),
         dry_run: arguments.dry_run,
-        limits: limits(&arguments.server)?,
+        limits: Limits { isolated: !arguments.not_isolated, ..limits(&arguments.server)? },
     })
 }
 

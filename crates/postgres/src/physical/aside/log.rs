@@ -1,17 +1,13 @@
 //! The log that a recovery needs, copied into a folder.
 
-#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
-
 use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_archive::log::{History, Line, Log, LogError, LogFile, Lsn, SegmentName, TimelineId};
 use seawall_core::Progress;
-use seawall_host::User;
+use seawall_host::Inside;
 use seawall_vault::Vault;
 
 use super::super::receive::sound_segment;
@@ -78,8 +74,7 @@ impl Range {
     /// When the log has a gap, a file of it is damaged, or the folder can't be written.
     pub(in super::super) async fn copy(
         &self,
-        to: &Path,
-        user: Option<User>,
+        to: &Inside,
         jobs: usize,
         progress: &Arc<dyn Progress>,
     ) -> Result<Copied, Error> {
@@ -88,15 +83,15 @@ impl Range {
         if self.line.number() > 1 {
             let file = LogFile::History(self.line);
             let found = self.log.fetch(file, Line::Of(self.line)).await?;
-            let path = to.join(file.to_string());
+            let (to, name) = (to.clone(), file.to_string());
             seawall_core::blocking(move || {
-                let mut made = create(&path, user)?;
-                Ok::<_, Error>(found.write_to(&mut made, &path)?)
+                let mut made = create(&to, &name)?;
+                Ok::<_, Error>(found.write_to(&mut made, &to.path().join(name))?)
             })
             .await?;
             copied.files += 1;
         }
-        let wanted: Vec<_> = self.segments.iter().map(|start| self.segment(*start, to, user)).collect();
+        let wanted: Vec<_> = self.segments.iter().map(|start| self.segment(*start, to)).collect();
         let mut made = stream::iter(wanted).buffered(jobs.clamp(1, 4));
         // A record that a segment doesn't end may go on in the next one.
         let mut behind: Option<(Vec<u8>, Lsn)> = None;
@@ -133,7 +128,7 @@ impl Range {
     }
 
     /// Copies a segment of the newest timeline that has it, and returns its bytes.
-    async fn segment(&self, start: Lsn, to: &Path, user: Option<User>) -> Result<(Lsn, Vec<u8>), Error> {
+    async fn segment(&self, start: Lsn, to: &Inside) -> Result<(Lsn, Vec<u8>), Error> {
         let size = self.log.cluster().segment_size;
         let mut absent = None;
         for timeline in timelines_of(&self.history, start, size.bytes().into()) {
@@ -146,10 +141,10 @@ impl Range {
                 }
                 Err(error) => return Err(error.into()),
             };
-            let path = to.join(name.to_string());
+            let (to, name) = (to.clone(), name.to_string());
             let write = move || {
-                let written = create(&path, user)?.write_all(&bytes);
-                written.map_err(|error| LogError::io(&path, &error))?;
+                let written = create(&to, &name)?.write_all(&bytes);
+                written.map_err(|error| LogError::io(&to.path().join(name), &error))?;
                 Ok::<_, Error>((start, bytes))
             };
             return seawall_core::blocking(write).await;
@@ -157,25 +152,31 @@ impl Range {
         Err(absent.map_or_else(|| Error::Internal(format!("no timeline has the log at {start}")), Error::from))
     }
 
-    /// Whether a sound record follows a position in the copied log: a server that stopped there has not replayed all of it.
+    /// Whether a sound record follows a position in the copied log: a server that stopped there has not replayed all of it. The server
+    /// could write to the copy: no more is read than was copied.
     ///
     /// # Errors
     /// When the copy can't be read.
-    pub(in super::super) async fn goes_on(&self, copied: &Path, at: Lsn) -> Result<bool, Error> {
+    pub(in super::super) async fn goes_on(&self, copied: Inside, at: Lsn) -> Result<bool, Error> {
         let size = self.log.cluster().segment_size;
         let bytes = u64::from(size.bytes());
         let last = at.segment_start(size);
-        let copies = self.segments.iter().filter(|start| **start >= last).filter_map(|start| {
+        let copies = self.segments.iter().filter(|start| **start >= last).map(|start| {
             let names = timelines_of(&self.history, *start, bytes).into_iter();
-            let mut paths = names.map(|timeline| copied.join(SegmentName::of(timeline, *start, size).to_string()));
-            Some((*start, paths.find(|path| path.exists())?))
+            (*start, names.map(|timeline| SegmentName::of(timeline, *start, size).to_string()).collect())
         });
-        let copies: Vec<(Lsn, PathBuf)> = copies.collect();
+        let copies: Vec<(Lsn, Vec<String>)> = copies.collect();
         let look = move || {
-            for (start, path) in copies {
-                let bytes = std::fs::read(&path).map_err(|error| LogError::io(&path, &error))?;
-                if is_followed(&bytes, start, bytes.len(), at.max(start)) {
-                    return Ok::<_, Error>(true);
+            for (start, names) in copies {
+                for name in names {
+                    let found = match copied.read(&name, bytes) {
+                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                        found => found.map_err(|error| LogError::io(&copied.path().join(&name), &error))?,
+                    };
+                    if is_followed(&found, start, found.len(), at.max(start)) {
+                        return Ok::<_, Error>(true);
+                    }
+                    break;
                 }
             }
             Ok(false)
@@ -185,8 +186,6 @@ impl Range {
 }
 
 /// Makes a file for the user of the server. Blocks.
-fn create(path: &Path, user: Option<User>) -> Result<File, LogError> {
-    let made = File::options().write(true).create_new(true).mode(0o600).open(path);
-    let given = made.and_then(|file| user.map_or(Ok(()), |user| user.own(path)).map(|()| file));
-    given.map_err(|error| LogError::io(path, &error))
+fn create(folder: &Inside, name: &str) -> Result<File, LogError> {
+    folder.create(name).map_err(|error| LogError::io(&folder.path().join(name), &error))
 }

@@ -99,8 +99,8 @@ impl Prepared {
         world: &World,
         progress: &Arc<dyn Progress>,
     ) -> Result<Copied, Error> {
-        let wal = self.folder.make("wal").map_err(|error| io(self.wal(), &error))?;
-        let copied = self.log.copy(&wal, self.folder.user(), limits.jobs, progress).await?;
+        let wal = self.folder.make_inside("wal").map_err(|error| io(self.wal(), &error))?;
+        let copied = self.log.copy(&wal, limits.jobs, progress).await?;
         let options = options(self.plan.target.clone(), &self.folder, self.moved(), limits);
         carry_out(vault, self.plan.clone(), &options, world, Arc::clone(progress)).await?;
         Ok(copied)

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module reads what a server has written")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use seawall_archive::log::Lsn;
@@ -16,6 +16,7 @@ use super::super::recover::{Reached, own_settings, sizes, until_recovered};
 use super::io;
 use super::log::Range;
 use crate::client::{Host, Target};
+use crate::prove::throwaway::start_apart;
 use crate::{Error, Limits};
 
 /// Nothing of the server is needed after a crash, and nothing of the source runs in it by itself: no library, no worker, no
@@ -131,8 +132,7 @@ impl Server {
         let mut arguments = vec!["-D".to_owned(), data.display().to_string()];
         arguments.extend(settings.flat_map(|setting| ["-c".to_owned(), setting]));
         let libraries = environment.get("LD_LIBRARY_PATH");
-        let apart = Apart::start(folder, program, &arguments, "QUIT", libraries, limits.proof).await;
-        let apart = apart.map_err(|error| io(program.to_owned(), &error))?;
+        let apart = start_apart(folder, (program, &arguments), libraries, limits).await?;
         apart.admit(size);
         let mut target = Target::parse("postgresql://x@%2Ftmp:5432/postgres", &Environment::empty())?;
         target.host = Host::Socket(place);
@@ -145,10 +145,9 @@ impl Server {
 
     /// Waits until it has recovered.
     pub(in super::super) async fn recovered(&mut self) -> Result<Reached, Error> {
-        let log = self.apart.folder().path().join("log");
-        let log =
-            || std::fs::read(&log).map_or_else(|_| String::new(), |all| String::from_utf8_lossy(&all).into_owned());
-        until_recovered(|| self.apart.ended(), &self.target, log).await
+        let Self { apart, target, .. } = self;
+        let apart = std::cell::RefCell::new(apart);
+        until_recovered(|| apart.borrow_mut().ended(), target, || apart.borrow().folder().log()).await
     }
 
     /// Its version as a number: 150018.
@@ -162,7 +161,8 @@ impl Server {
     /// When the copied log can't be read.
     pub(in super::super) async fn stopped_short(&self, reached: &Reached) -> Result<Option<Lsn>, Error> {
         let (Some(log), Some(at)) = (&self.log, reached.lsn) else { return Ok(None) };
-        Ok(log.goes_on(&self.apart.folder().path().join("wal"), at).await?.then_some(at))
+        let wal = self.apart.folder().inside("wal").map_err(|error| io(PathBuf::from("wal"), &error))?;
+        Ok(log.goes_on(wal, at).await?.then_some(at))
     }
 
     /// Whether it ends because it crashed, and its last words. Its other processes may need a moment.
@@ -183,7 +183,7 @@ impl Server {
         if let Some(cause) = self.apart.exceeded() {
             return Said::NotHere(not_here("postgres.proof-limit", &format!("{cause}, and the server was ended")));
         }
-        let Error::ToolFailed { cause, .. } = &error else { return Said::NotHere(error.into()) };
+        let Error::ToolFailed { cause, .. } = &error else { return Said::NotHere(error.unspoken().into()) };
         match why_not_here(&self.apart.folder().log()) {
             Some(why) => Said::NotHere(not_here("postgres.proof-here", &format!("{why}: {cause}"))),
             None => Said::Wrong(cause.clone()),

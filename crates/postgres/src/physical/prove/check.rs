@@ -14,6 +14,7 @@ use super::super::aside::Server;
 use super::super::recover::connect;
 use crate::Error;
 use crate::client::{Connection, Target};
+use crate::error::UNSPOKEN;
 use crate::prove::throwaway::login;
 use crate::quote::{ident, literal};
 
@@ -138,7 +139,8 @@ pub(super) async fn all(
         && let Some(object) = crashed_at
         && let Some(words) = server.crash().await
     {
-        let cause = format!("the server crashed when this was checked: {words}");
+        tracing::warn!("the server of a proof crashed: {words}");
+        let cause = format!("the server crashed when this was checked; {UNSPOKEN}");
         checked.fault(Fault { code: CODE.to_owned(), object, cause });
         asked = Ok(());
     }
@@ -257,7 +259,7 @@ impl Database {
                 match connection.query(&sql).await {
                     Ok(_) if kind != Kind::Table => {}
                     Ok(rows) => {
-                        rows.iter().for_each(|row| all().add(Said::Wrong(row.text(0).to_owned()), object.clone()));
+                        rows.iter().for_each(|row| all().add(Said::Wrong(block(row.text(0))), object.clone()));
                     }
                     Err(error) => {
                         // An answer to this shows also that the connection stands.
@@ -350,9 +352,21 @@ impl Database {
     }
 }
 
+/// What amcheck found in a table: the block alone goes into a record.
+fn block(said: &str) -> String {
+    tracing::warn!("amcheck in the server of a proof says: {said}");
+    let number = said.strip_prefix("block ").and_then(|rest| rest.split(':').next()?.parse::<u64>().ok());
+    match number {
+        Some(number) => format!("block {number} is damaged; {UNSPOKEN}"),
+        None => format!("a block of it is damaged; {UNSPOKEN}"),
+    }
+}
+
 /// What an error says; `None` if the server can't go on.
 fn told(error: &Error, is_there: bool, kind: Kind) -> Option<Said> {
-    error.sqlstate().and_then(|code| judge(code, &error.cause(), is_there, kind))
+    let (code, cause) = (error.sqlstate()?, error.cause());
+    tracing::warn!("the server of a proof says: {cause}");
+    judge(code, &cause, is_there, kind)
 }
 
 /// Whether the file of a relation is there.
@@ -365,8 +379,11 @@ fn exists(oid: &str) -> String {
 
 /// What an error with this SQLSTATE says of an object whose file `is_there`; `None` if the server can't go on. Pure.
 fn judge(code: &str, cause: &str, is_there: bool, kind: Kind) -> Option<Said> {
-    let wrong = || Some(Said::Wrong(cause.to_owned()));
-    let doubtful = |why: &str| Some(Said::Doubtful(format!("{why}: {cause}")));
+    // What it says is the work of the source's owner: a record has the SQLSTATE alone.
+    let is_code = code.len() == 5 && code.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    let shown = format!("{UNSPOKEN} [SQLSTATE {}]", if is_code { code } else { "XX000" });
+    let wrong = || Some(Said::Wrong(shown.clone()));
+    let doubtful = |why: &str| Some(Said::Doubtful(format!("{why}: {shown}")));
     let is_library = cause.contains("could not access file") || cause.contains("could not load library");
     match (code, kind) {
         // A page can't be read, whatever it is a page of.

@@ -58,6 +58,7 @@ impl ClusterProver {
         progress: Arc<dyn Progress>,
     ) -> Result<(), Failure> {
         let Self { vault, limits, world } = self;
+        let limits = &Limits { isolated: request.isolated, ..limits.clone() };
         let prepared = prepare(vault, &request.when, seawall_host::folder_of(&request.scratch), limits, world).await?;
         let (manifest, reach) = (prepared.manifest(), prepared.plan().choice.reach);
         checked.point = Some(Point { position: reach.lsn.to_string(), moment: reach.until.max(manifest.ended) });
@@ -104,7 +105,7 @@ impl ClusterProver {
             }
         });
         if let Some(doubt) = server.not_isolated() {
-            checked.doubts.push(format!("the server of the proof wasn't kept apart: {doubt}"));
+            checked.doubts.push(format!("the server of the proof wasn't wholly kept apart: {doubt}"));
         }
         server.stop().await;
         done
