@@ -84,6 +84,53 @@ fn a_superuser_proves_as_another_user() {
     assert!(is_empty(&place));
 }
 
+/// A superuser of the source lets an operator of the system's catalogs call a function that runs programs. Whatever a proof asks uses
+/// operators.
+const EVIL: &str = "
+CREATE FUNCTION public.evil(name, name) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+  IF EXISTS (SELECT FROM pg_ls_dir('..') d WHERE d = 'let-go' OR d = 'wal') THEN
+    BEGIN COPY (SELECT 1) TO PROGRAM 'touch ../ran; touch LOOT; cat SECRET > LOOT'; EXCEPTION WHEN OTHERS THEN NULL; END;
+    BEGIN PERFORM pg_read_file('SECRET'); RAISE 'CANARY'; EXCEPTION WHEN OTHERS THEN NULL; END;
+  END IF;
+  RETURN NOT nameeq($1, $2);
+END $$";
+
+#[test]
+fn the_owner_of_a_source_reaches_nothing_from_a_proof_or_from_a_cluster_that_is_taken_apart() {
+    let mut site = Site::start(15);
+    let outside = tempfile::tempdir().expect("a folder");
+    let (loot, secret) = (outside.path().join("loot"), outside.path().join("secret"));
+    fs::write(&secret, "canary").expect("written");
+    for (path, mode) in [(outside.path(), 0o777), (secret.as_path(), 0o666)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+    }
+    let evil = EVIL.replace("LOOT", &loot.display().to_string()).replace("SECRET", &secret.display().to_string());
+    site.server.sql("postgres", "CREATE TABLE goods AS SELECT generate_series(1, 10) n");
+    for database in ["postgres", "template1"] {
+        site.server.sql(database, &evil);
+    }
+    for database in ["postgres", "template1"] {
+        let point = "SET allow_system_table_mods = on; UPDATE pg_operator SET oprcode = 'public.evil(name,name)'::regprocedure \
+                     WHERE oprname = '<>' AND oprleft = 'name'::regtype AND oprright = 'name'::regtype";
+        site.server.sql(database, point);
+    }
+    site.base();
+    site.archive();
+    let place = place(&site);
+    let proved = proof(&site, &place, &[]);
+    assert!(!loot.exists(), "{proved}");
+    let record = &proved.json()["record"];
+    assert!(!record["doubts"].to_string().contains("kept apart"), "{record}");
+    assert!(!proved.stdout.contains("CANARY") && !proved.stdout.contains("canary"), "{proved}");
+    let other = Server::start(15);
+    let (vault, bin) = (site.vault.display().to_string(), site.server.bin().display().to_string());
+    let (to, place_text) = (other.url("postgres2"), place.display().to_string());
+    let fixed = ["restore", &vault, "--to", &to, "--database", "postgres", "--json", "--pg-bindir", &bin, "--no-owner"];
+    let taken = run("seawall", seawall(&[&fixed[..], &["--scratch", &place_text]].concat()).env("HOME", "/nowhere"));
+    assert!(!loot.exists(), "{taken}");
+    assert!(is_empty(&place), "nothing is left");
+}
+
 #[test]
 fn damage_in_tables_and_indexes_is_found() {
     let mut site = Site::start(15);

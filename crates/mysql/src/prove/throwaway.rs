@@ -318,6 +318,52 @@ fn io(path: &str, error: &io::Error) -> Error {
 mod tests {
     use super::*;
 
+    /// An account with all rights, on a server that would read and write any file of its user.
+    #[tokio::test]
+    async fn the_server_of_a_proof_reads_and_writes_no_file_of_ours() {
+        let wanted = ServerFacts { family: "mariadb".into(), version: 101_100, ..ServerFacts::default() };
+        let path = std::env::var_os("PATH").unwrap_or_default().to_string_lossy().into_owned();
+        let environment: Environment = [("PATH".to_owned(), path)].into_iter().collect();
+        let limits = Limits { jobs: 1, memory: 24 << 20, ..Limits::default() };
+        if find(&wanted, &limits, &environment).await.is_err() {
+            return;
+        }
+        let ours = tempfile::tempdir().expect("a folder");
+        let secret = ours.path().join("secret");
+        std::fs::write(&secret, "canary\n").expect("written");
+        for (path, mode) in [(ours.path(), 0o777), (secret.as_path(), 0o666)] {
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("set");
+        }
+        let server = Throwaway::start(&wanted, &limits, &environment).await.expect("it starts");
+        assert_eq!(server.not_isolated(), None);
+        let mut connection = Connection::open(&server.target).await.expect("connected");
+        let place = ours.path().display();
+        for sql in [
+            format!("SELECT 1 FROM dual WHERE LOAD_FILE('{place}/secret') IS NULL"),
+            "SELECT 1 FROM dual WHERE LOAD_FILE('/proc/self/environ') IS NULL".to_owned(),
+        ] {
+            assert_eq!(connection.query(&sql).await.expect("asked").len(), 1, "{sql}");
+        }
+        let _refused = connection.execute("CREATE DATABASE d").await;
+        for sql in [
+            format!("SET GLOBAL general_log_file = '{place}/written'; "),
+            "SET GLOBAL general_log = ON".to_owned(),
+            format!("SET GLOBAL slow_query_log_file = '{place}/written'"),
+            format!("SELECT 'x' INTO OUTFILE '{place}/written'"),
+            format!("CREATE TABLE d.away (a int) DATA DIRECTORY = '{place}'"),
+            format!("CREATE TABLE d.t (a text); LOAD DATA INFILE '{place}/secret' INTO TABLE d.t"),
+        ] {
+            if let Err(error) = connection.execute(sql.trim_end_matches("; ")).await {
+                let told = error.to_string();
+                assert!(told.contains("SQLSTATE") && !told.contains("written"), "its words stay here: {told}");
+            }
+        }
+        connection.close().await;
+        server.stop().await;
+        let left: Vec<_> = ours.path().read_dir().expect("it").flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(left, ["secret"]);
+    }
+
     #[test]
     fn servers_say_what_they_are() {
         for (said, expected) in [

@@ -151,7 +151,7 @@ async fn a_comment_with_a_statement_behind_it_is_not_run_by_a_superuser() {
     let vault = vault(&MemoryStore::new());
     artefacts::backup(&server.url("shop"), &vault, limits, Format::Plain).await.expect("backed up");
     let failure = proof(&server, &vault).await.expect_err("two statements in one");
-    assert!(failure.cause.contains("cannot insert multiple commands into a prepared statement"), "{failure:?}");
+    assert!(failure.cause.contains("[SQLSTATE 42601]"), "{failure:?}");
     assert!(!loot.exists());
 }
 
@@ -211,16 +211,11 @@ async fn no_event_trigger_sees_a_grant_of_a_superuser_s() {
 async fn what_a_check_is_refused_is_told() {
     let server = Server::start(15);
     server.sql("postgres", "CREATE DATABASE shop");
-    for (number, (function, words)) in [
-        ("BEGIN PERFORM pg_read_file('/etc/passwd'); RETURN true; END", "permission denied for function pg_read_file"),
-        (
-            "BEGIN COPY (SELECT 1) TO PROGRAM 'true'; RETURN true; END",
-            "must be superuser or have privileges of the pg_execute_server_program role",
-        ),
-        (
-            "BEGIN RAISE insufficient_privilege USING MESSAGE = current_setting('is_superuser') || session_user; END",
-            "offseawall_loader_",
-        ),
+    for (number, function) in [
+        "BEGIN PERFORM pg_read_file('/etc/passwd'); RETURN true; END",
+        "BEGIN COPY (SELECT 1) TO PROGRAM 'true'; RETURN true; END",
+        "BEGIN IF current_setting('is_superuser') = 'off' AND session_user LIKE 'seawall\\_loader\\_%' THEN \
+         RAISE insufficient_privilege; END IF; RETURN true; END",
     ]
     .into_iter()
     .enumerate()
@@ -239,7 +234,7 @@ async fn what_a_check_is_refused_is_told() {
             backup_in(format, &server, &server.url("shop"), &vault).await.expect("backed up");
             let failure = proof(&server, &vault).await.expect_err("the check fails");
             assert_eq!(failure.code, "postgres.permission", "{failure:?}");
-            assert!(failure.cause.contains(words) && failure.next.contains("--to"), "{format:?}: {failure:?}");
+            assert!(failure.cause.contains("[SQLSTATE 42501]") && failure.next.contains("--to"), "{format:?}: {failure:?}");
         }
         server.sql("shop", &format!("DROP TABLE {table}"));
     }

@@ -1,13 +1,16 @@
-//! The server that is started for a proof is isolated from the machine. A function inside it looks at what it can
-//! reach. Only superusers can make this function, because it reads any file: it is the server's own function for
-//! `lo_import`.
+//! The server that is started for a proof reaches nothing of this machine. A function inside it tries to. Only superusers can make
+//! this function, because it reads any file: it is the server's own function for `lo_import`.
+//!
+//! What it says goes nowhere but to the log of this host. It can choose the SQLSTATE of its error, and tells by that what it got.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::sync::Arc;
 
 use seawall_core::{Failure, NoProgress, When};
 use seawall_postgres::{ProveOptions, Proved, World, prove};
 use seawall_vault::memory::MemoryStore;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use crate::server::Server;
 use crate::support::{backup, environment, limits, vault};
@@ -15,93 +18,118 @@ use crate::support::{backup, environment, limits, vault};
 /// The variable with the other process's task.
 const TASK: &str = "SEAWALL_TEST_ISOLATED";
 
-/// A value that only our environment has.
+/// The variable with the file that holds a secret.
+const FILE: &str = "SEAWALL_CANARY_FILE";
+
+/// A value that only our environment and that file have.
 const CANARY: &str = "a-secret-of-the-vault";
 
-/// A database with a check that, in a proof, reports everything it can see.
-const LOOK: &str = "
-CREATE FUNCTION public.import(text) RETURNS oid LANGUAGE internal STRICT AS 'be_lo_import';
-CREATE FUNCTION public.seen(text) RETURNS text LANGUAGE plpgsql AS $$ DECLARE object oid;
-BEGIN object := public.import($1); RETURN encode(lo_get(object), 'escape'); END $$;
-CREATE FUNCTION public.look(int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+/// A database with a check that, in a proof, tries to read each of these files. It ends with the SQLSTATE `GOT01` if it could read
+/// one, and with `NONE0` if it could read none.
+fn look(files: &[String]) -> String {
+    let files: Vec<String> = files.iter().map(|file| format!("'{file}'")).collect();
+    format!(
+        "CREATE FUNCTION public.import(text) RETURNS oid LANGUAGE internal STRICT AS 'be_lo_import';
+CREATE FUNCTION public.look(int) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE name text; said text := ''; code text := 'NONE0';
+BEGIN
   IF current_database() NOT LIKE 'seawall%' THEN RETURN true; END IF;
-  RAISE EXCEPTION 'environment <%> command <%> network <%> limits <%>', public.seen('/proc/1/environ'),
-    public.seen('/proc/1/cmdline'), public.seen('/proc/self/net/dev'), public.seen('/proc/self/limits');
+  FOREACH name IN ARRAY ARRAY[{}] LOOP
+    BEGIN
+      said := said || encode(lo_get(public.import(name)), 'escape');
+      code := 'GOT01';
+    EXCEPTION WHEN insufficient_privilege OR undefined_file THEN NULL;
+    END;
+  END LOOP;
+  RAISE EXCEPTION 'what {CANARY}s there are: %', said USING ERRCODE = code, HINT = said, DETAIL = '{CANARY}';
 END $$;
-CREATE TABLE t (a int CHECK (public.look(a))); INSERT INTO t VALUES (1)";
+CREATE TABLE t (a int CHECK (public.look(a))); INSERT INTO t VALUES (1)",
+        files.join(", ")
+    )
+}
 
-async fn proof(sql: &str) -> Result<Proved, Failure> {
+async fn proof(sql: &str, isolated: bool) -> Result<Proved, Failure> {
     let server = Server::start(15);
     server.sql("postgres", "CREATE DATABASE shop");
     server.sql("shop", sql);
     let vault = vault(&MemoryStore::new());
     backup(&server, &server.url("shop"), &vault).await.expect("backed up");
-    let options = ProveOptions { when: When::Latest, to: None, limits: limits(&server) };
+    let limits = seawall_postgres::Limits { isolated, ..limits(&server) };
+    let options = ProveOptions { when: When::Latest, to: None, limits };
     Ok(prove(&vault, &options, &World::real(environment()), Arc::new(NoProgress)).await?)
 }
 
-/// Runs a task in another process. The shell commands `begin` run before it.
-fn run(begin: &str, task: &str) {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("{begin} exec \"$0\" --exact isolated::in_another_process --ignored --nocapture")]);
-    shell.arg(std::env::current_exe().expect("this program")).env(TASK, task).env("SEAWALL_CANARY", CANARY);
-    let done = shell.output().expect("a shell");
+/// Runs a task in another process, whose environment has a secret.
+fn run(task: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("spy.yml");
+    std::fs::write(&file, CANARY).expect("written");
+    // The user of the server could read it, but for its walls.
+    for (path, mode) in [(folder.path(), 0o755), (&file, 0o644)] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("set");
+    }
+    let mut program = Command::new(std::env::current_exe().expect("this program"));
+    program.args(["--exact", "isolated::in_another_process", "--ignored", "--nocapture"]);
+    program.env(TASK, task).env("SEAWALL_CANARY", CANARY).env(FILE, &file);
+    let done = program.output().expect("a program");
     let said = [done.stdout, done.stderr].concat();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
-#[tokio::test(flavor = "multi_thread")]
+/// Refuses system calls to this thread, and to what it starts.
+fn refuse(calls: &[i64]) {
+    let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
+    let machine = std::env::consts::ARCH.try_into().expect("a known machine");
+    let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, machine).expect("a filter");
+    let program: BpfProgram = filter.try_into().expect("a program");
+    seccompiler::apply_filter(&program).expect("it counts");
+}
+
+#[tokio::test]
 #[ignore = "the other process of the tests below"]
 async fn in_another_process() {
-    match std::env::var(TASK).expect("a task").as_str() {
-        "look" => {
-            let proved = proof("CREATE TABLE t AS SELECT 1 AS a").await.expect("proved");
-            assert_eq!(proved.not_isolated, None);
-            let failure = proof(LOOK).await.expect_err("it tells");
-            let part = |name: &str| {
-                let told = failure.cause.split_once(&format!("{name} <"));
-                let from = told.unwrap_or_else(|| panic!("{failure:?}")).1;
-                from.split_once('>').expect("told").0.to_owned()
-            };
-            let environment = part("environment");
-            // `encode` shows a zero byte as `\000`.
-            let variables = environment.split("\\000").filter_map(|pair| pair.split_once('='));
-            for (name, value) in variables {
-                match name {
-                    "PATH" => assert_eq!(value, "/usr/sbin:/usr/bin:/sbin:/bin"),
-                    "LC_ALL" => assert_eq!(value, "C"),
-                    "HOME" | "TMPDIR" | "PWD" => assert!(value.contains("/seawall-proof-"), "{environment}"),
-                    // PostgreSQL sets some for itself.
-                    name => assert!(name.starts_with("PG") || name.starts_with("LC_"), "{environment}"),
-                }
-            }
-            for ours in [CANARY, "CANARY", TASK, "CARGO"] {
-                assert!(!environment.contains(ours), "{ours}: {environment}");
-            }
-            assert!(part("command").contains("postgres"), "the first process is its own: {failure:?}");
-            let network = part("network");
-            let interfaces: Vec<&str> =
-                network.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
-            assert_eq!(interfaces, ["lo"], "{network}");
-            let limits = part("limits");
-            let memory = limits.lines().find(|line| line.starts_with("Max address space")).expect("a limit");
-            assert!(memory.contains("17179869184"), "{memory}");
-        }
-        "confined" => {
-            let proved = proof("CREATE TABLE t AS SELECT 1 AS a").await.expect("proved");
-            assert!(proved.not_isolated.is_some_and(|what| what.contains("network")), "{proved:?}");
-        }
+    let task = std::env::var(TASK).expect("a task");
+    match task.as_str() {
+        "plain" => {}
+        // As a unit with RestrictNamespaces=yes.
+        "without namespaces" => refuse(&[libc::SYS_unshare, libc::SYS_setns]),
+        // As a kernel without Landlock: a call that a filter refuses isn't there.
+        "without landlock" => refuse(&[444, 445, 446]),
         other => panic!("{other}"),
     }
+    if task == "without landlock" {
+        let refused = proof("CREATE TABLE t AS SELECT 1 AS a", true).await.expect_err("it isn't isolated");
+        assert!(refused.code == "proof.not-isolated" && refused.next.contains("prove.isolated: false"), "{refused:?}");
+        let proved = proof("CREATE TABLE t AS SELECT 1 AS a", false).await.expect("the owner says so");
+        assert!(proved.not_isolated.is_some_and(|what| what.contains("Landlock")), "{proved:?}");
+        return;
+    }
+    let proved = proof("CREATE TABLE t AS SELECT 1 AS a", true).await.expect("proved");
+    assert_eq!((proved.not_isolated, proved.findings.len()), (None, 0));
+    let ours = std::process::id();
+    let file = std::env::var(FILE).expect("a file");
+    let files =
+        [file, format!("/proc/{ours}/environ"), "/proc/self/environ".into(), "/proc/1/cmdline".into(), "/etc/shadow".into()];
+    let failure = proof(&look(&files), true).await.expect_err("it tells");
+    assert!(failure.cause.contains("[SQLSTATE NONE0]"), "{failure:?}");
+    assert!(!format!("{failure:?}").contains(CANARY), "its words stay here: {failure:?}");
+    // The counterpart: what it may read, it reads.
+    let failure = proof(&look(&["/etc/passwd".to_owned()]), true).await.expect_err("it tells");
+    assert!(failure.cause.contains("[SQLSTATE GOT01]") && !format!("{failure:?}").contains("root:"), "{failure:?}");
 }
 
 #[test]
-fn the_server_of_a_proof_has_nothing_of_our_environment_no_network_and_a_limit_of_memory() {
-    run("", "look");
+fn the_server_of_a_proof_reads_no_file_of_ours_and_nothing_of_our_environment() {
+    run("plain");
 }
 
-/// Seawall can't raise this limit, so it can't isolate the server.
 #[test]
-fn a_proof_on_a_server_that_is_not_kept_apart_says_so() {
-    run("ulimit -v 15000000;", "confined");
+fn it_reads_nothing_either_where_there_are_no_namespaces() {
+    run("without namespaces");
+}
+
+#[test]
+fn where_it_can_not_be_kept_apart_no_proof_is_made_unless_the_owner_says_so() {
+    run("without landlock");
 }

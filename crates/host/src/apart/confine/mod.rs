@@ -149,4 +149,28 @@ mod tests {
             assert_eq!(walls == Walls::Whole, is_whole, "{offers:?} {walls:?}");
         }
     }
+
+    #[tokio::test]
+    async fn a_confined_thread_reaches_no_network_and_no_socket() {
+        let place = tempfile::tempdir().expect("a folder");
+        let (socket, listens) = (place.path().join("socket"), std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let _listens = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        let at = listens.local_addr().expect("an address");
+        let room = Room { folder: place.path().to_owned(), program: PathBuf::from("/bin/sh"), libraries: None };
+        let work = move |offers: Offers| {
+            let tried = [
+                std::net::TcpStream::connect(at).map(drop),
+                std::net::TcpListener::bind("127.0.0.1:0").map(drop),
+                std::net::UdpSocket::bind("127.0.0.1:0").map(drop),
+                std::os::unix::net::UnixStream::connect(&socket).map(drop),
+                std::os::unix::net::UnixDatagram::unbound().and_then(|bound| bound.send_to(b"x", &socket).map(drop)),
+                std::fs::set_permissions(&socket, std::os::unix::fs::PermissionsExt::from_mode(0o666)),
+            ];
+            let own = std::os::unix::net::UnixListener::bind(socket.with_file_name("own")).map(drop);
+            (offers, tried.map(|tried| tried.map_err(|error| error.raw_os_error())), own.is_ok())
+        };
+        let (offers, tried, own) = on_confined_thread(room, work).await.expect("a thread");
+        assert!(offers.landlock > 0 && offers.calls, "these tests need Linux with Landlock: {offers:?}");
+        assert!(own && tried.iter().all(|tried| *tried == Err(Some(libc::EPERM))), "{tried:?}");
+    }
 }
