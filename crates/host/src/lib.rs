@@ -17,7 +17,9 @@ mod program;
 mod space;
 mod watch;
 
-pub use apart::{Apart, Bounds, Folder, Inside, NotStarted, ServerProgram, Took, User, is_in_memory, scratch_place};
+pub use apart::{
+    Apart, Bounds, Folder, Inside, LogFile, NotStarted, ServerProgram, Took, User, is_in_memory, scratch_place,
+};
 pub use folder::folder_of;
 pub use links::links_on;
 pub use lock::{is_locked, lock};

@@ -72,7 +72,7 @@ fn proofs_for_all_and_for_one() {
         ("prove: { level: engine }\n", ""),
         ("prove: { schedule: never }\n", ""),
         ("", ", prove: { schedule: 0 7 * * *, level: engine }"),
-        ("", ", prove: { schedule: 0 7 * * *, scratch: /big }"),
+        ("", ", prove: { schedule: 0 7 * * *, fresh: 30d }"),
     ] {
         assert!(proofs(top, of_server).is_err(), "{top}{of_server}");
     }

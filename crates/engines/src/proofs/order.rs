@@ -164,7 +164,9 @@ impl ProofOrder {
         };
         if let (Ok(checked), true) = (&mut checked, is_in_memory) {
             let place = self.place.display();
-            checked.doubts.push(format!("{place} is in memory (tmpfs): the proof took memory of this host, not of a disk"));
+            checked
+                .doubts
+                .push(format!("{place} is in memory (tmpfs): the proof took memory of this host, not of a disk"));
         }
         // Removing a large file takes a while, and a failure to do so is logged.
         drop(spawn_blocking(move || folder.remove()).await);

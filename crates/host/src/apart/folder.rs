@@ -41,7 +41,25 @@ pub fn is_in_memory(folder: &Path) -> bool {
 pub struct Folder {
     folder: PrivateFolder,
     user: Option<User>,
-    log: Option<File>,
+    log: LogFile,
+}
+
+/// The log of a server, whatever its name leads to.
+#[derive(Debug, Clone, Default)]
+pub struct LogFile(Option<Arc<File>>);
+
+impl LogFile {
+    /// Its last 64 KiB.
+    pub fn read(&self) -> String {
+        let read = |log: &File| {
+            let length = log.metadata()?.len();
+            let mut end = vec![0; usize::try_from(length.min(END_OF_LOG)).unwrap_or_default()];
+            log.read_exact_at(&mut end, length.saturating_sub(END_OF_LOG))?;
+            Ok::<_, io::Error>(end)
+        };
+        let end = self.0.as_ref().and_then(|log| read(log).ok()).unwrap_or_default();
+        String::from_utf8_lossy(&end).into_owned()
+    }
 }
 
 impl Folder {
@@ -62,7 +80,7 @@ impl Folder {
     pub fn within(place: &Path, prefix: &str) -> io::Result<Self> {
         let user = User::for_server();
         let folder = PrivateFolder::new(place, prefix, "proof", user)?;
-        Ok(Self { folder, user, log: None })
+        Ok(Self { folder, user, log: LogFile::default() })
     }
 
     /// Where it is.
@@ -153,21 +171,18 @@ impl Folder {
     /// Makes the file for what the server writes about itself.
     pub(super) fn begin_log(&mut self) -> io::Result<File> {
         let log = create(self.folder.handle(), "log".as_ref())?;
-        let ours = log.try_clone()?;
-        self.log = Some(ours);
+        self.log = LogFile(Some(Arc::new(log.try_clone()?)));
         Ok(log)
     }
 
     /// The last 64 KiB of what the server has written to its log. Whatever it puts in the log's place isn't looked at.
     pub fn log(&self) -> String {
-        let read = |log: &File| {
-            let length = log.metadata()?.len();
-            let mut end = vec![0; usize::try_from(length.min(END_OF_LOG)).unwrap_or_default()];
-            log.read_exact_at(&mut end, length.saturating_sub(END_OF_LOG))?;
-            Ok::<_, io::Error>(end)
-        };
-        let end = self.log.as_ref().and_then(|log| read(log).ok()).unwrap_or_default();
-        String::from_utf8_lossy(&end).into_owned()
+        self.log.read()
+    }
+
+    /// The log, to be read beside other work with the server.
+    pub fn log_file(&self) -> LogFile {
+        self.log.clone()
     }
 }
 
@@ -285,7 +300,8 @@ mod tests {
         assert_eq!(inside.read("plain", 3).expect("read"), b"123");
         assert!(inside.create("plain").is_err(), "it is there");
         std::os::unix::fs::symlink("/etc/passwd", path.join("wal/link")).expect("linked");
-        rustix::fs::mknodat(rustix::fs::CWD, path.join("wal/pipe"), rustix::fs::FileType::Fifo, Mode::RUSR, 0).expect("made");
+        rustix::fs::mknodat(rustix::fs::CWD, path.join("wal/pipe"), rustix::fs::FileType::Fifo, Mode::RUSR, 0)
+            .expect("made");
         for name in ["link", "pipe", "absent"] {
             assert!(inside.read(name, 3).is_err(), "{name}");
         }

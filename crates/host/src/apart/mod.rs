@@ -25,7 +25,7 @@ use tokio::process::{Child, ChildStdin};
 use tokio::time::Instant;
 
 pub use bounds::{Bounds, Took};
-pub use folder::{Folder, Inside, User, is_in_memory, scratch_place};
+pub use folder::{Folder, Inside, LogFile, User, is_in_memory, scratch_place};
 
 use self::confine::{Room, Walls, judge, on_confined_thread};
 use crate::{free_space, machine_memory};
@@ -337,7 +337,7 @@ mod tests {
         let told = told();
         assert!(told.contains("moved\n") && told.contains("end\n"), "{told} {}", server.folder().log());
         assert!(!told.contains("canary") && !told.contains("PATH="), "{told}");
-let refused = ["denied", "not permitted", "cross-device", "No such process"];
+        let refused = ["denied", "not permitted", "cross-device", "No such process"];
         let is_known = |line: &str| line.is_empty() || ["moved", "end"].contains(&line);
         let got = told.lines().find(|line| !is_known(line) && !refused.iter().any(|words| line.contains(words)));
         assert_eq!(got, None, "{told}");

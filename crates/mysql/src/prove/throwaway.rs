@@ -143,7 +143,8 @@ impl Throwaway {
         let set = format!("ALTER USER root@localhost IDENTIFIED BY {}", text(&password));
         connection.execute(&set).await?;
         connection.close().await;
-        let target = Target { is_unspoken: true, ..Target::parse(&url, &quiet(&password))? };
+        let mut target = Target::parse(&url, &quiet(&password))?;
+        target.is_unspoken = true;
         Ok(Self { apart, target })
     }
 

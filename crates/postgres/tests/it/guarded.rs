@@ -234,7 +234,10 @@ async fn what_a_check_is_refused_is_told() {
             backup_in(format, &server, &server.url("shop"), &vault).await.expect("backed up");
             let failure = proof(&server, &vault).await.expect_err("the check fails");
             assert_eq!(failure.code, "postgres.permission", "{failure:?}");
-            assert!(failure.cause.contains("[SQLSTATE 42501]") && failure.next.contains("--to"), "{format:?}: {failure:?}");
+            assert!(
+                failure.cause.contains("[SQLSTATE 42501]") && failure.next.contains("--to"),
+                "{format:?}: {failure:?}"
+            );
         }
         server.sql("shop", &format!("DROP TABLE {table}"));
     }

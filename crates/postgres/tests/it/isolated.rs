@@ -109,8 +109,13 @@ async fn in_another_process() {
     assert_eq!((proved.not_isolated, proved.findings.len()), (None, 0));
     let ours = std::process::id();
     let file = std::env::var(FILE).expect("a file");
-    let files =
-        [file, format!("/proc/{ours}/environ"), "/proc/self/environ".into(), "/proc/1/cmdline".into(), "/etc/shadow".into()];
+    let files = [
+        file,
+        format!("/proc/{ours}/environ"),
+        "/proc/self/environ".into(),
+        "/proc/1/cmdline".into(),
+        "/etc/shadow".into(),
+    ];
     let failure = proof(&look(&files), true).await.expect_err("it tells");
     assert!(failure.cause.contains("[SQLSTATE NONE0]"), "{failure:?}");
     assert!(!format!("{failure:?}").contains(CANARY), "its words stay here: {failure:?}");

@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &VerifyArguments, found: Source, edge: &Edge, json:
 }
 
 fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool) -> Result<Output, Failure> {
-    let next = "leave --to and --proof-timeout out; --scratch names the folder of the proof";
+    let next = "leave --to, --proof-timeout and --not-isolated out; --scratch names the folder of the proof";
     let no_server = |cause: &str, next: &str| usage("usage.server", &arguments.source, cause, next);
     if arguments.to.is_some() {
         return Err(no_server("it holds no backups of a server", next));
@@ -37,10 +37,10 @@ fn run_file(arguments: &VerifyArguments, found: Source, edge: &Edge, json: bool)
     let threads = runtime::serving(limits.jobs);
     opener.limit_servers(limits);
     let Made { told, vault, proof, recorded } = runtime::run_with(threads, async {
-        let is_of_server = arguments.proof_timeout.is_some() || arguments.fresh.is_some();
-        if is_of_server {
+        let is_of_server = arguments.proof_timeout.is_some() || arguments.not_isolated;
+        if is_of_server || arguments.fresh.is_some() {
             let is_cluster = opener.holds_cluster(found.vault()).await?;
-            if arguments.proof_timeout.is_some() && !is_cluster {
+            if is_of_server && !is_cluster {
                 return Err(no_server("it holds no backups of a server", next));
             }
             if arguments.fresh.is_some() && is_cluster {
@@ -257,6 +257,7 @@ mod tests {
             spare: 0,
             host: "db1".into(),
             fresh: Arc::default(),
+            isolated: true,
         };
         let database = Description { name: "app".into(), engine: "sqlite", source: None, vault: "v".into() };
         let late = usage(TOO_LONG, "app", "it wasn't done within 5 s", "wait");

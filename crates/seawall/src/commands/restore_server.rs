@@ -75,8 +75,7 @@ pub(crate) fn run(
         if is_cluster {
             return extract(&opener, &vault, &url, &options, arguments, (edge, progress)).await;
         }
-        let of_clusters =
-            [("--scratch", arguments.scratch.is_some()), ("--not-isolated", arguments.not_isolated)];
+        let of_clusters = [("--scratch", arguments.scratch.is_some()), ("--not-isolated", arguments.not_isolated)];
         if let Some((name, _)) = of_clusters.iter().find(|(_, is_given)| *is_given) {
             let cause = format!("{name} is of PostgreSQL clusters, and this vault holds backups of a server");
             return Err(usage("usage.arguments", named, &cause, "leave it out"));

@@ -20,10 +20,8 @@ type When<'a> = &'a [(u8, SeccompCmpArgLen, SeccompCmpOp, u64)];
 /// all machines.
 const UNKNOWN: [i64; 8] = [
     // A ring does what it is told past this filter: io_uring_setup, io_uring_enter, io_uring_register.
-    425, 426, 427,
-    // Its flags can't be looked at: clone3.
-    435,
-    // fchmodat2, setxattrat, removexattrat, file_setattr.
+    425, 426, 427, // Its flags can't be looked at: clone3.
+    435, // fchmodat2, setxattrat, removexattrat, file_setattr.
     452, 463, 466, 469,
 ];
 

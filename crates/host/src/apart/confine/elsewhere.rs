@@ -24,7 +24,9 @@ pub(super) enum Walls {
 
 /// How well a server is kept apart.
 pub(super) fn judge(_offers: Offers) -> Walls {
-    Walls::Open("only Linux keeps a server apart, so that what is restored could reach files of this user, and the network")
+    Walls::Open(
+        "only Linux keeps a server apart, so that what is restored could reach files of this user, and the network",
+    )
 }
 
 /// What a program may use.

@@ -153,7 +153,8 @@ mod tests {
     #[tokio::test]
     async fn a_confined_thread_reaches_no_network_and_no_socket() {
         let place = tempfile::tempdir().expect("a folder");
-        let (socket, listens) = (place.path().join("socket"), std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let (socket, listens) =
+            (place.path().join("socket"), std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
         let _listens = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
         let at = listens.local_addr().expect("an address");
         let room = Room { folder: place.path().to_owned(), program: PathBuf::from("/bin/sh"), libraries: None };

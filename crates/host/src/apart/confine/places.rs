@@ -63,7 +63,8 @@ pub(super) fn beside(program: &Path, libraries: Option<&str>) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = libraries.collect();
     places.push(program.to_owned());
     let Some(folder) = program.parent() else { return places };
-    let holds_programs = ["bin", "sbin", "libexec", "scripts"].map(OsStr::new).contains(&folder.file_name().unwrap_or_default());
+    let holds_programs =
+        ["bin", "sbin", "libexec", "scripts"].map(OsStr::new).contains(&folder.file_name().unwrap_or_default());
     let whole = folder.parent().filter(|_| holds_programs);
     for name in ["bin", "sbin", "libexec", "scripts", "lib", "lib64", "share"] {
         places.extend(whole.map(|whole| whole.join(name)).filter(|place| is_narrow(place)));
@@ -95,7 +96,9 @@ mod tests {
     #[test]
     fn no_place_of_users_and_services_is_readable() {
         for place in READABLE {
-            for closed in ["/etc", "/home", "/opt", "/proc", "/root", "/run", "/srv", "/tmp", "/usr", "/var", "/var/lib", "/"] {
+            for closed in
+                ["/etc", "/home", "/opt", "/proc", "/root", "/run", "/srv", "/tmp", "/usr", "/var", "/var/lib", "/"]
+            {
                 assert!(!Path::new(closed).starts_with(place), "{place} opens {closed}");
             }
         }
