@@ -88,7 +88,7 @@ fn a_superuser_proves_as_another_user() {
 /// operators.
 const EVIL: &str = "
 CREATE FUNCTION public.evil(name, name) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
-  IF EXISTS (SELECT FROM pg_ls_dir('..') d WHERE d = 'let-go' OR d = 'wal') THEN
+  IF EXISTS (SELECT FROM pg_ls_dir('..') d WHERE d = 'ident') THEN
     BEGIN COPY (SELECT 1) TO PROGRAM 'touch ../ran; touch LOOT; cat SECRET > LOOT'; EXCEPTION WHEN OTHERS THEN NULL; END;
     BEGIN PERFORM pg_read_file('SECRET'); RAISE 'CANARY'; EXCEPTION WHEN OTHERS THEN NULL; END;
   END IF;

@@ -19,9 +19,6 @@ use crate::private::PrivateFolder;
 /// How much of the end of a server's log is read, in bytes.
 const END_OF_LOG: u64 = 64 << 10;
 
-/// What the system says of a file system that keeps its files in memory (`statfs(2)`).
-const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
-
 /// Where what a proof restores is put: the folder that `TMPDIR` names, else `/var/tmp`, which is on a disk. `/tmp` often is in memory.
 pub fn scratch_place(temporary: Option<&Path>) -> PathBuf {
     // A folder that isn't absolute would be one of wherever the process was started.
@@ -33,7 +30,8 @@ pub fn scratch_place(temporary: Option<&Path>) -> PathBuf {
 
 /// Whether what is written to a folder takes memory, not a disk. Not, where the system doesn't tell.
 pub fn is_in_memory(folder: &Path) -> bool {
-    rustix::fs::statfs(folder).is_ok_and(|facts| IN_MEMORY.iter().any(|kind| i64::from(facts.f_type) == *kind))
+    // TMPFS_MAGIC and RAMFS_MAGIC of statfs(2).
+    rustix::fs::statfs(folder).is_ok_and(|facts| matches!(facts.f_type, 0x0102_1994 | 0x8584_58f6))
 }
 
 /// A private folder for one server, which goes when this is dropped.

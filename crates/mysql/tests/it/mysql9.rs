@@ -94,7 +94,11 @@ async fn everything_of_mysql_9s_catalog_comes_back_and_is_proved() {
     assert!(restored.refused.is_empty(), "{:?}", restored.refused);
     let lost = crate::sweep::lost(&source, &target, NEWER);
     assert!(lost.is_empty() && unfinished(&target).is_empty(), "{lost:#?}");
-    let prover = Prover { to: None, world: World::real(environment()) };
+    // The program is a script beside a tree of its own, which the server of a proof can read as a folder of libraries.
+    let tree = folder().expect("it").join("root/usr").display().to_string();
+    let path = environment().get("PATH").expect("a PATH").to_owned();
+    let environment = [("PATH".to_owned(), path), ("LD_LIBRARY_PATH".to_owned(), tree)].into_iter().collect();
+    let prover = Prover { to: None, world: World::real(environment) };
     let limits = Limits { bindir: folder().map(|folder| folder.join("bin")), ..limits() };
     let proved = prover.prove(&vault, &When::Latest, &limits, Arc::new(NoProgress)).await.expect("a proof");
     assert!(proved.findings.is_empty(), "{:?}", proved.findings);

@@ -29,6 +29,10 @@ pub(super) const READABLE: &[&str] = &[
     // Where systems that have no /usr keep all programs.
     "/nix/store",
     "/gnu/store",
+    "/home/linuxbrew/.linuxbrew/Cellar",
+    "/home/linuxbrew/.linuxbrew/lib",
+    "/home/linuxbrew/.linuxbrew/opt",
+    "/home/linuxbrew/.linuxbrew/share",
     // Dictionaries of text search, to which Debian's packages link.
     "/var/cache/postgresql/dicts",
     "/etc/crypto-policies",
