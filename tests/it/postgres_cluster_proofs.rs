@@ -97,7 +97,7 @@ END $$";
 
 #[test]
 fn the_owner_of_a_source_reaches_nothing_from_a_proof_or_from_a_cluster_that_is_taken_apart() {
-    let mut site = Site::start(15);
+    let site = Site::start(15);
     let outside = tempfile::tempdir().expect("a folder");
     let (loot, secret) = (outside.path().join("loot"), outside.path().join("secret"));
     fs::write(&secret, "canary").expect("written");

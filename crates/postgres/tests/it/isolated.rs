@@ -3,7 +3,7 @@
 //!
 //! What it says goes nowhere but to the log of this host. It can choose the SQLSTATE of its error, and tells by that what it got.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ fn run(task: &str) {
     let file = folder.path().join("spy.yml");
     std::fs::write(&file, CANARY).expect("written");
     // The user of the server could read it, but for its walls.
-    for (path, mode) in [(folder.path(), 0o755), (&file, 0o644)] {
+    for (path, mode) in [(folder.path(), 0o755), (file.as_path(), 0o644)] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("set");
     }
     let mut program = Command::new(std::env::current_exe().expect("this program"));
