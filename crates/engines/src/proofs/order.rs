@@ -155,19 +155,15 @@ impl ProofOrder {
             fresh,
             isolated: self.isolated,
         };
-        let is_in_memory = seawall_host::is_in_memory(folder.path());
+        if seawall_host::is_in_memory(folder.path()) {
+            tracing::warn!(folder = %self.place.display(), "it is in memory (tmpfs): the proof takes memory of this host, not of a disk");
+        }
         // The work that is dropped ends by itself, and its files go with the folder.
-        let mut checked = tokio::select! {
+        let checked = tokio::select! {
             biased;
             checked = prover.prove(&request, progress) => checked,
             failure = until_full(&request) => Err(failure),
         };
-        if let (Ok(checked), true) = (&mut checked, is_in_memory) {
-            let place = self.place.display();
-            checked
-                .doubts
-                .push(format!("{place} is in memory (tmpfs): the proof took memory of this host, not of a disk"));
-        }
         // Removing a large file takes a while, and a failure to do so is logged.
         drop(spawn_blocking(move || folder.remove()).await);
         checked

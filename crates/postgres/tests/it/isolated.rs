@@ -31,12 +31,13 @@ fn look(files: &[String]) -> String {
     format!(
         "CREATE FUNCTION public.import(text) RETURNS oid LANGUAGE internal STRICT AS 'be_lo_import';
 CREATE FUNCTION public.look(int) RETURNS boolean LANGUAGE plpgsql AS $$
-DECLARE name text; said text := ''; code text := 'NONE0';
+DECLARE name text; object oid; said text := ''; code text := 'NONE0';
 BEGIN
   IF current_database() NOT LIKE 'seawall%' THEN RETURN true; END IF;
   FOREACH name IN ARRAY ARRAY[{}] LOOP
     BEGIN
-      said := said || encode(lo_get(public.import(name)), 'escape');
+      object := public.import(name);
+      said := said || encode(lo_get(object), 'escape');
       code := 'GOT01';
     EXCEPTION WHEN insufficient_privilege OR undefined_file THEN NULL;
     END;
