@@ -13,6 +13,7 @@ folders, or with --server versitygw parts of a bucket; then far.rs counts reques
             `silent` how many of these no warning or error of the log names
   work      --busy databases get a commit each second, for --seconds; then one commit into each of ten others, one after the other:
             how long it took until each was in the vault
+  storm     each protected database gets a commit, as fast as one writer can: until all are in the vault
   stop      by SIGTERM
   restart   each database got a commit while nothing ran: until each has one more object
   restore   --restore of ten databases, one after the other; the rows are compared
@@ -193,10 +194,18 @@ def main():
             say(step="work", busy=a.busy, commits=second * a.busy, cpu_percent=round(100 * used / span, 2), **found, **fleet.wake())
             for db in writers:
                 db.close()
+            protected = [n for n in range(a.n) if n not in set(missing)]
+            wanted = [fleet.objects(n, 1 << 30) + (n not in set(missing)) for n in range(a.n)]
+            before, fleet.begun = proc.cpu(pid), time.monotonic()
+            most.most = {key: 0 for key in most.most}
+            fleet.commit(protected, sync=False)
+            committed = round(time.monotonic() - fleet.begun, 1)
+            late = fleet.until(wanted)
+            say(step="storm", committed_s=committed, all_in_the_vault_s=round(fleet.took, 1), late=len(late),
+                cpu_in_it_s=round(proc.cpu(pid) - before, 2) if fleet.process.poll() is None else None, **fleet.figures(most))
             stopped = fleet.end()
             say(step="stop", stopped_s=stopped, exit=fleet.process.returncode, log=open(fleet.log, errors="replace").read()[-300:])
             fleet.commit(range(a.n), sync=False)
-            protected = [n for n in range(a.n) if n not in set(missing)]
             wanted = [fleet.objects(n, 1 << 30) + 1 for n in range(a.n)]
             if fleet.proxy:
                 fleet.proxy.take()
@@ -205,9 +214,10 @@ def main():
             say(step="restart", protected_s=round(fleet.took, 1), unprotected=len(missing), silent=fleet.silent(missing),
                 **fleet.figures(most))
             fleet.end()
+            protected = [n for n in protected if n not in set(missing)]
             if a.restore and protected:
                 took, log = [], open(f"{root}/restore.log", "wb")
-                for n in [n for n in protected if n not in set(missing)][::max(1, len(protected) // 10)][:10]:
+                for n in protected[::max(1, len(protected) // 10)][:10]:
                     out = f"{root}/out-{n}.db"
                     words = [w.replace("{config}", f"{root}/config.yml").replace("{out}", out).replace("{db}", fleet.paths[n])
                              for w in shlex.split(a.restore)]
