@@ -115,7 +115,7 @@ def main():
                 digests[name] = digest(out)
                 if digests[name] and text in a.run:
                     shutil.copyfile(out, db)
-                found["equal"] = digests[name] is not None and len(set(digests.values())) == 1
+                found["equal"] = digests[name] is not None and len({one for one in digests.values() if one}) == 1
             with open(f"{root}/log", errors="replace") as log:
                 said = log.read()
             say(step=name, **found, **({"requests": bucket.take()} if bucket else {}), said=said[:160] + (" … " + said[-160:] if len(said) > 320 else ""))

@@ -436,7 +436,7 @@ fn io_advice(error: &io::Error) -> (Kind, &'static str, &'static str) {
 
 /// The next step when descriptors run out.
 const RAISE_THE_LIMIT: &str = "raise the limit of open files (`ulimit -n`, or `LimitNOFILE=` of a systemd unit): a process needs \
-                               two for each database, and 512. Seawall goes on by itself when some are free";
+                               four for each database, and 512. Seawall goes on by itself when some are free";
 
 /// Whether the process, or the system, had no descriptor left: an error without a kind of its own.
 fn is_descriptor_shortage(error: &io::Error) -> bool {
