@@ -62,7 +62,7 @@ use restore::{assemble, contents, fetch, prove, rehearsal, target, timeline};
 use upkeep::{compaction, fresh, known, merge, missing, retention, turns};
 use view::{ahead, object, places, snapshot};
 
-pub use admission::Admission;
+pub use admission::{Admission, files_needed, room_with};
 pub use digests::digest_of_object;
 pub use discover::{Replicated, databases_below, is_of_database, replicated};
 pub use engine::Sqlite;

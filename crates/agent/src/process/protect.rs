@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Failure, IntegrityCheck, Journal, Kind, Point, RestoreRequest, Restored, Shutdown, TaskKind, When};
-use seawall_engines::ask;
+use seawall_engines::{ask, files_needed};
 use tokio::sync::{Semaphore, watch};
 
 use crate::Opener;
@@ -136,11 +136,15 @@ async fn carry_out(
         return Summary { outcomes: merge(members, points), child: None };
     }
     if let Err((room, files)) = resources::make_room(members.len()) {
+        let needed = files_needed(u64::try_from(members.len()).unwrap_or(u64::MAX));
         tracing::error!(
+            code = "sqlite.no-room",
             files,
+            needed,
             room,
             databases = members.len(),
-            "too few files may be open for this many databases: raise the limit (LimitNOFILE, ulimit -n)"
+            next = format!("raise the limit to {needed} (LimitNOFILE= of the unit, ulimit -n)"),
+            "so few files may be open that there is room for {room} databases: the others wait, and are not protected"
         );
     }
     let fleet = Fleet::new(databases, shutdown.clone());

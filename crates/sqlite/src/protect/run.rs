@@ -11,6 +11,7 @@ use seawall_host::links_on;
 use tokio::time::{Instant, sleep};
 
 use super::changes::SETTLE;
+use crate::admission::Place;
 use crate::database::{Asked, Database, Placed};
 use crate::error::Error;
 use crate::files::is_there;
@@ -22,6 +23,9 @@ use crate::state::Record;
 
 /// How often a stop tries once more for a database that was missing and is there again.
 const LAST_TRIES: u32 = 5;
+
+/// How long a database waits for room before it looks whether the limit was raised.
+const LOOK_FOR_ROOM: Duration = Duration::from_secs(60);
 
 /// How long to wait before a lost database is opened again: doubled from the first to the last.
 const REOPEN: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
@@ -62,7 +66,7 @@ impl Database {
                 // Resources that the rest of the process needs were released, also the locks. The databases must not
                 // all come back at once.
                 Err(error) if error.is_shortage() && !shutdown.requested() => {
-                    Box::pin(self.tell(Phase::Failing, Some(&error), Lineage::new(1))).await;
+                    Box::pin(self.tell_what_is_known(Phase::Failing, &error)).await;
                     let share = (self.random() >> 40) as u32;
                     let pause = backoff.failed().mul_f64(f64::from(share) / f64::from(1 << 24));
                     Box::pin(self.wait_for(shutdown, pause)).await;
@@ -76,6 +80,7 @@ impl Database {
     async fn protect_here(&self, shutdown: &Shutdown) -> Result<Ended, Error> {
         let _placed = Placed::settle(self)?;
         let _locks = self.take_locks().await?;
+        let _room = Box::pin(self.find_room(shutdown)).await?;
         let _upkeep = self.maintenance.in_background();
         let (path, _) = self.place()?;
         let links = self.options.path.clone().map_or_else(Vec::new, |named| links_on(&named));
@@ -135,6 +140,38 @@ impl Database {
                 while !shutdown.requested() && !self.vault_answers().await {
                     self.wait_for(shutdown, REOPEN.longest()).await;
                 }
+            }
+        }
+    }
+
+    /// Waits until the process may have the files open that this database takes. Until then the status says why it waits.
+    ///
+    /// A database that waits holds its locks, which takes no descriptors. Where locks take descriptors, no database waits.
+    async fn find_room(&self, shutdown: &Shutdown) -> Result<Option<Place>, Error> {
+        let locks = |locks: &Option<Locks>| locks.as_ref().is_some_and(Locks::are_free_of_descriptors);
+        if !locks(&self.locks.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(None);
+        }
+        let mut told = false;
+        loop {
+            let left = self.admission().left();
+            let full = match self.admission().place() {
+                Ok(place) => return Ok(Some(place)),
+                Err(full) => full,
+            };
+            let (path, _) = self.place()?;
+            let error = Error::NoRoom { path, files: full.files, databases: full.databases };
+            if shutdown.requested() {
+                self.tell(Phase::Halted, Some(&error), Lineage::new(1)).await;
+                return Err(error);
+            }
+            if !std::mem::replace(&mut told, true) {
+                self.tell(Phase::Failing, Some(&error), Lineage::new(1)).await;
+            }
+            tokio::select! {
+                () = left => {}
+                () = sleep(LOOK_FOR_ROOM) => {}
+                () = shutdown.graceful() => {}
             }
         }
     }
