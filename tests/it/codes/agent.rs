@@ -48,7 +48,11 @@ pub(super) const CASES: &[Case] = &[
         "conf seawall.yml 'socket: { path: s.sock }' 'databases:' '  - { path: app.db, name: app, vault: \"s3://b/app?region=x&endpoint=http://127.0.0.1:'$HOLE'\" }'; up; ask sync app --wait --timeout 1",
     ),
     raise("agent.unknown-database", "up; ask sync nothing"),
-    raise_as("agent.unusable-name", 3, "mkdir f; cp app.db f; mv app.db f/$(printf 'a\\377.db'); ask replicate ./f ./new --once"),
+    raise_as(
+        "agent.unusable-name",
+        3,
+        "mkdir f; cp app.db f; mv app.db f/$(printf 'a\\377.db'); ask replicate ./f ./new --once",
+    ),
     raise(
         "command.interrupted",
         "behind seawall fleet 's3://b/p?region=x&endpoint=http://127.0.0.1:'$HOLE --json; sleep 0.7; kill -INT $pid; outcome",
@@ -80,5 +84,10 @@ pub(super) const CASES: &[Case] = &[
     raise(
         "agent.stopping",
         "conf seawall.yml 'socket: { path: s.sock }' 'databases:' '  - { path: app.db, name: app, vault: \"s3://b/app?region=x&endpoint=http://127.0.0.1:'$HOLE'\" }'; up; kill -TERM $pid; appears stopping log; ask start app",
+    ),
+    raise_as(
+        "alarm.halted",
+        0,
+        "up; sed 's/s.sock/s2.sock/; s/vault: vault/vault: vault, state-dir: st/' seawall.yml > c.yml; seawall replicate --config c.yml > out2 2> log2 & pids=\"$pids $!\"; for try in $(seq 60); do ask status --config c.yml > st; if grep -q alarm.halted st; then break; fi; sleep 0.1; done; cat st",
     ),
 ];

@@ -56,7 +56,10 @@ pub(super) const POSTGRES: &[Case] = &[
     raise("bench.unencrypted", "ask bench \"$SHOP\" ./locked"),
     raise("log.not-a-segment", "seq 99 > 000000010000000000000001; ask wal push 000000010000000000000001 --vault ./w"),
     raise_as("log.none", 126, "ask wal fetch 000000010000000000000001 x --vault ./w"),
-    raise("postgres.no-contents", "ready backup \"$ALL\" ./base --physical; ready backup \"$ALL\" ./base --physical; ask compare ./base -1d"),
+    raise(
+        "postgres.no-contents",
+        "ready backup \"$ALL\" ./base --physical; ready backup \"$ALL\" ./base --physical; ask compare ./base -1d",
+    ),
     raise_as("postgres.io", 126, "ask wal fetch 000000010000000000000001 x --handed-over none.json"),
 ];
 

@@ -42,4 +42,5 @@ pub(super) const CASES: &[Case] = &[
     raise("sqlite.disk-full", "unshare -rm true 2> /dev/null || exit 77; mkdir small; unshare -rm sh -c 'mount -t tmpfs -o size=8k none small && exec seawall restore ./vault -o small/b.db --json'"),
     raise("sqlite.read-only", "unshare -rm true 2> /dev/null || exit 77; mkdir small; unshare -rm sh -c 'mount -t tmpfs -o ro none small && exec seawall restore ./vault -o small/b.db --json'"),
     raise("sqlite.failed", "trap '' XFSZ; rm -f app.db-shm; ulimit -f 16; ask replicate app.db ./new --once"),
+    raise_as("proof.failed", 0, "conf more 'hooks:' '  on-failure: [ sh, -c, \"echo [$SEAWALL_ERROR_CODE] > told\" ]'; cat more >> seawall.yml; for f in vault/ltx/9/* vault/ltx/0/*; do printf XX | dd of=$f bs=1 seek=300 conv=notrunc 2> dd.log; done; ask verify app --restore > doc || :; cat told >&2"),
 ];

@@ -65,7 +65,16 @@ impl Follower {
     /// A follower of a folder, which looks at all of it once in each `sweep`.
     pub(crate) fn new(config: DirectoryConfig, sweep: Duration) -> Self {
         let config = Arc::new(config);
-        Self { config, found: BTreeMap::new(), young: BTreeMap::new(), events: None, asks: None, is_there: true, sweep, unusable: Vec::new() }
+        Self {
+            config,
+            found: BTreeMap::new(),
+            young: BTreeMap::new(),
+            events: None,
+            asks: None,
+            is_there: true,
+            sweep,
+            unusable: Vec::new(),
+        }
     }
 
     /// The databases that are in the folder now. If the folder is watched, no change is missed from here on.
