@@ -8,7 +8,7 @@ pub(super) const CASES: &[Case] = &[
     raise("agent.exec-failed", "ask replicate app.db ./vault --exec ./none"),
     raise(
         "agent.interrupted",
-        "for try in $(seq 20); do behind seawall replicate app.db 's3://b/app?region=x&endpoint=http://127.0.0.1:'$HOLE --json; appears protecting log; kill -INT $pid; appears 'second signal' log; until ! kill -INT $pid 2> /dev/null || grep -q 'at once' log; do sleep 0.05; done; wait $pid && code=0 || code=$?; if grep -q agent.interrupted out; then break; fi; done; cat out; exit $code",
+        "for try in $(seq 20); do behind seawall replicate app.db 's3://b/app?region=x&endpoint=http://127.0.0.1:'$HOLE --json; appears protecting log; kill -INT $pid; appears 'second signal' log; until ! kill -INT $pid 2> /dev/null || grep -q 'stopping at once' log; do sleep 0.05; done; wait $pid && code=0 || code=$?; if grep -q agent.interrupted out; then break; fi; done; cat out; exit $code",
     ),
     raise(
         "agent.needs-restart",

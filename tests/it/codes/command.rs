@@ -85,7 +85,6 @@ pub(super) const CASES: &[Case] = &[
     raise("dump.sidecar", "gzip -c seawall.yml > x.sql.gz; echo nonsense > x.sql.gz.sha256; ask verify x.sql.gz"),
     raise("copy.sealed-names", "ask copy ./locked 's3://empty/app?region=x&endpoint=http://127.0.0.1:'$S3"),
     raise("demo.sqlite", "trap '' XFSZ; ulimit -f 8; ask demo"),
-    raise("demo.replicate", "ulimit -n 12; ask demo"),
     raise(
         "proof.no-room",
         "unshare -rm true 2> /dev/null || exit 77; mkdir small; unshare -rm sh -c 'mount -t tmpfs -o size=8k none small && exec seawall verify ./vault --restore --scratch small --json'",

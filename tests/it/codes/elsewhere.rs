@@ -293,6 +293,7 @@ const BY_NONE: &[(&str, &[&str])] = &[
     (
         "something that another process does between two steps of a command",
         &[
+            "demo.replicate",
             "copy.incomplete",
             "copy.vanished",
             "ltx.changed",
@@ -329,8 +330,10 @@ const BY_NONE: &[(&str, &[&str])] = &[
             "mysql.proof-limit",
             "postgres.proof-here",
             "bench.left-behind",
+            "lmdb.failed",
         ],
     ),
+    ("two minutes, for which a request is tried", &["vault.timeout"]),
     (
         "more data than a test can make",
         &["archive.too-large", "ltx.limit", "lmdb.spool-full", "lmdb.readers-full", "postgres.base-too-large"],

@@ -58,9 +58,8 @@ pub(super) const CASES: &[Case] = &[
         "lmdb.disk-full",
         "unshare -rm true 2> /dev/null || exit 77; mkdir small; sed -i s/env,/small,/ env.yml; unshare -rm sh -c 'mount -t tmpfs -o size=8k none small && exec seawall replicate --config env.yml --once --json'",
     ),
-    raise("lmdb.failed", "trap '' XFSZ; ulimit -f 4; ask replicate --config env.yml --once"),
     raise(
         "lmdb.interrupted",
-        "sed -i 's|vault: store|vault: \"s3://b/app?region=x\\&endpoint=http://127.0.0.1:'$HOLE'\"|' env.yml; for try in 1 2 3; do behind seawall replicate --config env.yml --json; appears protecting log; kill -INT $pid; appears 'second signal' log; until ! kill -INT $pid 2> /dev/null || grep -q 'at once' log; do sleep 0.05; done; wait $pid && code=0 || code=$?; if grep -q lmdb.interrupted out; then break; fi; done; cat out; exit $code",
+        "sed -i 's|vault: store|vault: \"s3://b/app?region=x\\&endpoint=http://127.0.0.1:'$HOLE'\"|' env.yml; for try in 1 2 3; do behind seawall replicate --config env.yml --json; appears protecting log; kill -INT $pid; appears 'second signal' log; until ! kill -INT $pid 2> /dev/null || grep -q 'stopping at once' log; do sleep 0.05; done; wait $pid && code=0 || code=$?; if grep -q lmdb.interrupted out; then break; fi; done; cat out; exit $code",
     ),
 ];

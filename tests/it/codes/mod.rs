@@ -110,7 +110,11 @@ fn wrong(case: &Case, stage: &Stage, explained: &BTreeMap<String, Value>) -> Opt
         return said("no next step");
     }
     let own = |one: &Value| ["kind", "severity"].iter().find_map(|key| one[*key].as_str().map(str::to_owned));
-    let of_kind = |kind: &str| kinds.iter().find(|one| one["kind"] == kind || one["kind"] == "any");
+    // What is neither an error nor an alarm has a word of its own there.
+    let is_other = |one: &&Value| {
+        one["exit_code"].is_null() && !["critical", "warning"].contains(&one["kind"].as_str().unwrap_or_default())
+    };
+    let of_kind = |kind: &str| kinds.iter().find(|one| one["kind"] == kind || is_other(one));
     let kind = found.iter().find_map(own);
     if let Some(kind) = &kind
         && of_kind(kind).is_none()

@@ -57,7 +57,7 @@ fn silent(stream: &mut impl Read) -> Result<()> {
 
 /// Speaks first, and of something else.
 fn talkative(stream: &mut (impl Read + Write)) -> Result<()> {
-    stream.write_all(format!("HTTP/1.1 400 Bad Request\r\n\r\n{}", "x".repeat(200)).as_bytes())?;
+    packet(stream, 0, b"\x09nonsense")?;
     stream.read(&mut [0; 4096]).map(drop)
 }
 

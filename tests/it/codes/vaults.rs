@@ -63,7 +63,6 @@ pub(super) const CASES: &[Case] = &[
         "up --log-type json; mv vault gone; mkdir vault; printf 'commit 1\\n' | writer app.db; appears vault.replaced log; cat log",
     ),
     raise("vault.short", "ask ltx info 's3://a416/app/x.ltx?region=x&endpoint=http://127.0.0.1:'$S3"),
-    raise("vault.timeout", "ask fleet 's3://b/app?region=x&endpoint=http://127.0.0.1:'$HOLE"),
     raise("vault.unavailable", "ask fleet 's3://b/app?region=x&endpoint=http://127.0.0.1:1'"),
     raise("vault.url", "ask replicate app.db 's3://b/app?no-such=1' --once"),
     raise_as(
