@@ -88,6 +88,10 @@ pub(crate) async fn verify(
         }
         progress.advance(file.size);
     }
+    // Litestream keeps no digests of its objects.
+    if strength == Strength::Digests {
+        without_digest.extend(old.iter().map(|object| object.key.to_string()));
+    }
     let (old_findings, old_newest) = legacy::verify(vault, &old, &progress).await?;
     progress.finish();
     findings.extend(gaps(vault, &files));
