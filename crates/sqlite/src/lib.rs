@@ -73,7 +73,7 @@ pub use listing::{LtxObject, ltx_objects};
 pub use lock::is_held as is_protected;
 pub use options::{LevelPolicy, Options, Retention, Upkeep, World};
 pub use partial::longest_value;
-pub use prove::unusable;
+pub use prove::{Unusable, unusable};
 pub use seawall_host::Watcher;
 pub use state::{default_state_dir, read_state, was_protected};
 pub use strangers::judge;

@@ -4,6 +4,7 @@
 //! so that a lost event only delays a change. A look opens a file only if no engine can have it open, because closing a
 //! descriptor would drop the engine's locks on the file.
 
+pub(crate) mod absent;
 mod changes;
 mod events;
 mod followers;
@@ -282,6 +283,13 @@ impl Follower {
             tracing::error!(code = failure.code, next = failure.next, "found, and not protected: {failure}");
         })
     }
+}
+
+/// The databases that are in a folder now, for a command that looks at them. No event is waited for.
+pub async fn databases_in(config: &DirectoryConfig) -> Vec<DatabaseConfig> {
+    let mut follower = Follower::new(config.clone(), Duration::MAX);
+    let found = follower.changed(None, HashSet::new(), None).await;
+    found.new.iter().filter_map(|relative| follower.of(relative)).collect()
 }
 
 async fn hear(events: Option<&mut Events>) -> Heard {

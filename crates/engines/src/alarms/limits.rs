@@ -16,6 +16,7 @@ pub const CODES: [&str; 23] = [
     "alarm.disk",
     "alarm.error",
     "alarm.failing",
+    "alarm.folder",
     "alarm.halted",
     "alarm.hole",
     "alarm.lag",

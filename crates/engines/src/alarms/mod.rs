@@ -80,9 +80,12 @@ pub fn is_urgent(alarms: &[Alarm]) -> bool {
     alarms.iter().any(|alarm| alarm.severity == Severity::Critical && alarm.silenced_until.is_none())
 }
 
+/// Alarms of something that happened once. Another one later has its own moment.
+const OF_EVENTS: [&str; 1] = ["alarm.hole"];
+
 /// Gives an alarm that was active before the moment at which it was first seen, if that is earlier.
 pub fn keep_since(before: &[Alarm], now: &mut [Alarm]) {
-    for alarm in now {
+    for alarm in now.iter_mut().filter(|alarm| !OF_EVENTS.contains(&&*alarm.code)) {
         if let Some(known) = before.iter().find(|known| known.code == alarm.code) {
             alarm.since = alarm.since.min(known.since);
         }
@@ -106,8 +109,18 @@ fn of_phase(facts: &Facts<'_>) -> Option<Alarm> {
         Some(error) => of(error, code, Severity::Critical, what),
         None => alarm(code, Severity::Critical, what, SEE_STATUS, *at),
     };
+    if let Some((error, is_missing)) = error.as_ref().and_then(|error| Some((error, trouble::is_of_folder(error)?))) {
+        let severity = if is_missing { Severity::Critical } else { Severity::Warning };
+        return Some(of(error, "alarm.folder", severity, "a folder of databases"));
+    }
     match phase {
         Phase::Halted => Some(told("alarm.halted", "protection has stopped until a person acts")),
+        // The other alarm has the error's text and its next step.
+        Phase::Failing if error.as_ref().is_some_and(trouble::holds_commits) => {
+            let (cause, next) =
+                ("protection fails and is retried, as alarm.commits-wait says", "see alarm.commits-wait");
+            Some(alarm("alarm.failing", Severity::Critical, cause, next, error.as_ref().map_or(*at, |error| error.at)))
+        }
         Phase::Failing => Some(told("alarm.failing", "protection fails and is retried")),
         // A database that was never there has no error.
         Phase::Waiting if error.is_some() => Some(told("alarm.failing", "the database isn't there")),
@@ -136,9 +149,17 @@ fn of_lag(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Option<Alarm> {
     let since = now.before(waits);
     let span = span(waits);
     if facts.is_scheduled {
-        // A backup that is being made ends the delay, or its failure is an alarm of its own.
-        let late = progress.is_none() && limits.backup_overdue.is_some_and(|limit| waits > limit);
-        let cause = format!("a backup should have been made {span} ago");
+        // A backup that is being made ends the delay, or its failure is an alarm of its own. One that hangs does neither.
+        let unmoved = facts.local.unmoved;
+        let hangs = |limit| progress.is_none() || unmoved > limit;
+        let late = limits.backup_overdue.is_some_and(|limit| waits > limit && hangs(limit));
+        let cause = match progress {
+            None => format!("a backup should have been made {span} ago"),
+            Some(_) => format!(
+                "a backup should have been made {span} ago, and the one that is being made hasn't moved for {}",
+                self::span(unmoved)
+            ),
+        };
         let next = "see in the log why it wasn't made; `seawall backup` makes one now";
         return late.then(|| alarm("alarm.backup-overdue", Severity::Critical, cause, next, since));
     }

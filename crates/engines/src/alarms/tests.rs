@@ -82,6 +82,8 @@ fn what_each_status_means() {
         (at(Halted), &plain, Some(("alarm.halted", Critical))),
         (Status { error: error("vault.denied", 9), ..at(Failing) }, &plain, Some(("alarm.failing", Critical))),
         (at(Waiting), &plain, None),
+        (Status { error: error("agent.nothing-found", 1), ..at(Waiting) }, &plain, Some(("alarm.folder", Warning))),
+        (Status { error: error("agent.folder-missing", 1), ..at(Waiting) }, &plain, Some(("alarm.folder", Critical))),
         (Status { error: error("sqlite.missing", 1), ..at(Waiting) }, &plain, Some(("alarm.failing", Critical))),
         (Status { lag_ms: 5 * MINUTE, ..at(Protecting) }, &plain, None),
         (Status { lag_ms: 5 * MINUTE + 1, ..at(Protecting) }, &plain, Some(("alarm.lag", Critical))),
@@ -255,4 +257,8 @@ fn an_alarm_keeps_its_beginning_for_as_long_as_it_lasts() {
     ];
     keep_since(&[begun], &mut now);
     assert_eq!(now.iter().map(|alarm| alarm.since.as_millis()).collect::<Vec<_>>(), [3, 9]);
+    let hole = |since| alarm("alarm.hole", Severity::Warning, "a", "b", Moment::from_millis(since));
+    let mut second = [hole(9)];
+    keep_since(&[hole(3)], &mut second);
+    assert_eq!(second, [hole(9)], "another hole is no longer one of before");
 }

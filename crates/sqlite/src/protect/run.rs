@@ -21,6 +21,12 @@ use crate::lock::{self, Locks};
 use crate::session::{Patience, Session};
 use crate::state::Record;
 
+/// How long a vault may take to say whether it holds a database that isn't there.
+const ASKED: Duration = Duration::from_secs(30);
+
+/// When it is asked again if it didn't answer.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
+
 /// How often a stop tries once more for a database that was missing and is there again.
 const LAST_TRIES: u32 = 5;
 
@@ -86,7 +92,7 @@ impl Database {
         let links = self.options.path.clone().map_or_else(Vec::new, |named| links_on(&named));
         let subscription = self.world.watcher.as_ref().map(|watcher| watcher.subscribe_with(&path, &links));
         let mut backoff = REOPEN;
-        let (mut last_word, mut last_tries) = (Lineage::new(1), 0);
+        let (mut last_word, mut last_tries, mut held) = (Lineage::new(1), 0, None);
         // The last record of an earlier process is no longer true.
         self.tell(Phase::Starting, None, last_word).await;
         loop {
@@ -125,9 +131,22 @@ impl Database {
                 return Err(error);
             }
             if error.is_absent() {
-                self.tell(Phase::Waiting, lost.then_some(&error), last_word).await;
-                tracing::info!(database = %self.name(), "waiting for the database to be created");
-                self.wait(shutdown, subscription.as_ref(), None).await;
+                // Without a record the vault says whether it was there: the disk of both may not be mounted.
+                if !lost && held.is_none() {
+                    held = self.in_vault().await;
+                }
+                let is_gone = lost || held == Some(true);
+                self.tell(Phase::Waiting, is_gone.then_some(&error), last_word).await;
+                match is_gone {
+                    true => {
+                        tracing::warn!(database = %self.name(), vault = self.vault.url(), "it isn't there, and its vault holds backups of it: mount its disk, or restore it")
+                    }
+                    false => tracing::info!(database = %self.name(), "waiting for the database to be created"),
+                }
+                tokio::select! {
+                    () = self.wait(shutdown, subscription.as_ref(), None) => {}
+                    () = sleep(ASK_AGAIN), if !lost && held.is_none() => {}
+                }
                 continue;
             }
             self.tell(Phase::Failing, Some(&error), last_word).await;
@@ -174,6 +193,11 @@ impl Database {
                 () = shutdown.graceful() => {}
             }
         }
+    }
+
+    /// Whether the vault holds backups of the database; `None` if it doesn't answer in time.
+    async fn in_vault(&self) -> Option<bool> {
+        tokio::time::timeout(ASKED, crate::survey::holds_any(&self.vault)).await.ok()?.ok()
     }
 
     async fn take_locks(&self) -> Result<LockGuard, Error> {
