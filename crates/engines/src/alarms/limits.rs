@@ -7,7 +7,7 @@ use seawall_config::{Fields, Location};
 use seawall_core::{Severity, parse_duration};
 
 /// Every alarm, with its key in a configuration.
-pub const CODES: [&str; 23] = [
+pub const CODES: [&str; 24] = [
     "alarm.backup-overdue",
     "alarm.chain",
     "alarm.clock",

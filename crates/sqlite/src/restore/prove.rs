@@ -94,7 +94,7 @@ pub(crate) async fn verify(
     }
     // Litestream keeps no digests of its objects.
     if strength == Strength::Digests {
-        without_digest.extend(old.iter().map(|object| object.key.to_string()));
+        without_digest.extend(old.iter().map(|object| object.key().to_string()));
     }
     let (old_findings, old_newest) = legacy::verify(vault, &old, &progress).await?;
     progress.finish();
