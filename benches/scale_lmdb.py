@@ -16,13 +16,15 @@
 
 Prints one JSON object a step. Needs: pip install lmdb.
 """
-import argparse, glob, json, os, shlex, signal, statistics, subprocess, sys, tempfile, time
+import argparse, gzip, json, os, shlex, signal, statistics, subprocess, sys, tempfile, time
 
 import lmdb
 
 import places, proc
 
 MAP = 2 << 30
+# As long as "env00000" and "i00000": an object with these names is made into one of another environment and instance.
+MAIN, WRITER = "mainmain", "writer"
 
 
 class Vault:
@@ -160,9 +162,9 @@ def main():
             config(f"{root}/{part}.yaml", vault.storage, {name: f"{root}/{part}/{name}.mdb" for name in names})
         for n, name in enumerate(names):
             fill(f"{root}/a/{name}.mdb", n * a.records, a.records)
-        writer = Running(shlex.split(a.maker) if a.maker and "write" not in steps else command, f"{root}/a.yaml", "a", f"{root}/a.log")
+        writer = Running(shlex.split(a.maker) if a.maker and "write" not in steps else command, f"{root}/a.yaml", WRITER, f"{root}/a.log")
         running.append(writer)
-        took = writer.until(lambda: len({name.split("__")[0] for name in vault.names("__a__")}) >= a.objects, a.patience)
+        took = writer.until(lambda: len({name.split("__")[0] for name in vault.names(f"__{WRITER}__")}) >= a.objects, a.patience)
         say(step="write", objects=a.objects, records=a.records, each_has_its_snapshot_s=took, megabytes=round(sum(
             os.path.getsize(f"{vault.folder}/{name}") for name in vault.names()) / 1e6, 1), **writer.figures(), **vault.requests())
         if writer.process.poll() is None and "idle" in steps:
@@ -173,7 +175,7 @@ def main():
             say(step="idle", seconds=a.seconds, cpu_percent=round(100 * (proc.cpu(writer.process.pid) - before) / a.seconds, 2),
                 **writer.figures(), **vault.requests())
         if writer.process.poll() is None and "change" in steps:
-            found = [change(f"{root}/a/{name}.mdb", vault, f"{name}__a__", 10 ** 8 + n) for n, name in
+            found = [change(f"{root}/a/{name}.mdb", vault, f"{name}__{WRITER}__", 10 ** 8 + n) for n, name in
                      enumerate(names[:: max(1, a.objects // 10)][:10])]
             done = [one for one in found if one is not None]
             say(step="change", changes=len(found), seen=len(done), median_s=round(statistics.median(done), 3) if done else None,
@@ -195,23 +197,26 @@ def main():
             other = Vault(root, a.server, "two")
             vaults.append(other)
             seen = set()
-            for name in sorted(vault.names("__a__"), reverse=True):
+            for name in sorted(vault.names(f"__{WRITER}__"), reverse=True):
                 env = name.split("__")[0]
                 if env not in seen:
                     seen.add(env)
-                    os.rename(f"{vault.folder}/{name}", f"{other.folder}/" + name.replace(f"{env}__a__", f"main__i{env[3:]}__"))
+                    with gzip.open(f"{vault.folder}/{name}") as f:
+                        text = f.read().replace(env.encode(), MAIN.encode()).replace(WRITER.encode(), b"i" + env[3:].encode())
+                    with gzip.open(f"{other.folder}/" + name.replace(f"{env}__{WRITER}__", f"{MAIN}__i{env[3:]}__"), "wb", 1) as f:
+                        f.write(text)
             os.mkdir(f"{root}/c")
-            config(f"{root}/c.yaml", other.storage, {"main": f"{root}/c/main.mdb"})
+            config(f"{root}/c.yaml", other.storage, {MAIN: f"{root}/c/main.mdb"})
             for step in ("instances", "instances again"):
                 if "instances" not in steps:
                     break
                 reader = Running(command, f"{root}/c.yaml", "c", f"{root}/c.log")
                 running.append(reader)
                 took = reader.until(lambda: entries(f"{root}/c/main.mdb") >= a.records * a.objects, a.patience, step=0.3)
-                if took and step != "instances":
+                if took is not None and step != "instances":
                     time.sleep(5)
                 found = reader.figures()
-                changed = change(f"{root}/c/main.mdb", other, "__c__", 2 * 10 ** 8 + len(step)) if took else None
+                changed = change(f"{root}/c/main.mdb", other, "__c__", 2 * 10 ** 8 + len(step)) if took is not None else None
                 say(step=step, objects=len(other.names()), has_all_records_s=took, entries=entries(f"{root}/c/main.mdb"), **found,
                     change_s=changed and round(changed, 2), **other.requests())
                 reader.end()

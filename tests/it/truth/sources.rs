@@ -186,6 +186,8 @@ fn a_file_with_a_second_name_is_told_and_nothing_is_claimed_of_it() {
 #[test]
 fn databases_beyond_the_limit_of_open_files_are_told_and_leave_the_others_alone() {
     const COUNT: usize = 100;
+    // Of 64 files three quarters are kept for everything else; four are kept for each database.
+    const ROOM: usize = 4;
     let stand = stand();
     std::fs::create_dir(stand.path("data")).unwrap();
     let mut app = App::start(&stand.path("template.db"), 7);
@@ -216,12 +218,10 @@ fn databases_beyond_the_limit_of_open_files_are_told_and_leave_the_others_alone(
             })
             .count()
     };
-    // Of 64 files three quarters are kept for everything else; four are kept for each database.
-    const ROOM: usize = 4;
     let mut seawall = start();
     wait::until("as many to be protected as there is room for", wait::SOON * 2, || {
         assert!(seawall.running(), "{}", seawall.stderr());
-        (protected() == ROOM && seawall.stderr().matches("[sqlite.no-room]").count() == COUNT - ROOM).then_some(())
+        (protected() == ROOM && seawall.stderr().matches("[sqlite.no-room]").count() >= COUNT - ROOM).then_some(())
     });
     let start_says = "so few files may be open that there is room for 4 databases";
     assert!(seawall.stderr().contains(start_says), "{}", seawall.stderr());
@@ -241,7 +241,7 @@ fn databases_beyond_the_limit_of_open_files_are_told_and_leave_the_others_alone(
     // They are tried again: once the others are gone and there is room, the last one is protected.
     let mut seawall = start();
     wait::until("those without room to be told", wait::SOON * 2, || {
-        (seawall.stderr().matches("[sqlite.no-room]").count() == COUNT - ROOM).then_some(())
+        (seawall.stderr().matches("[sqlite.no-room]").count() >= COUNT - ROOM).then_some(())
     });
     let last = (0..COUNT).rfind(|n| !stand.path(&format!("vault/{n}.db/ltx/0")).exists()).unwrap();
     for n in (0..COUNT).filter(|n| *n != last) {
