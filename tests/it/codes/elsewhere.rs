@@ -341,6 +341,7 @@ const BY_NONE: &[(&str, &[&str])] = &[
     (
         "nothing known: a test is missing",
         &[
+            "agent.lease-lost",
             "alarm.backup-overdue",
             "alarm.error",
             "alarm.retention",

@@ -13,7 +13,7 @@ pub(super) const CASES: &[Case] = &[
         printf 'sql PRAGMA user_version = 7\\n' | writer b.db; ask restore ./vault -o b.db --follow"),
     raise("sqlite.empty", "touch empty.db; ask replicate empty.db ./new --once"),
     raise("sqlite.ends-early", "up; printf 'commit 2\\n' | writer app.db; ready sync app --wait; kill -9 $pid; sleep 0.2; rm vault/ltx/0/$(ls vault/ltx/0 | tail -1); ask restore app -o b.db"),
-    raise("sqlite.interrupted", "for try in $(seq 20); do behind seawall replicate app.db 's3://b/app?region=x&endpoint=http://127.0.0.1:'$HOLE --once --json; appears protecting log; kill -INT $pid; appears 'second signal' log; until ! kill -INT $pid 2> /dev/null || grep -q 'stopping at once' log; do sleep 0.05; done; wait $pid && code=0 || code=$?; if grep -q sqlite.interrupted out; then break; fi; done; cat out; exit $code"),
+    raise("sqlite.interrupted", "for try in $(seq 20); do behind seawall replicate app.db 's3://b/app?region=x&endpoint=http://127.0.0.1:'$HOLE --json; appears protecting log; kill -INT $pid; appears 'second signal' log; until ! kill -INT $pid 2> /dev/null || grep -q 'stopping at once' log; do sleep 0.05; done; wait $pid && code=0 || code=$?; if grep -q sqlite.interrupted out; then break; fi; done; cat out; exit $code"),
     raise("sqlite.io", "ln -s loop.db loop.db; ask replicate loop.db ./new --once"),
     raise("sqlite.io-denied", "chmod 000 app.db; bound seawall replicate app.db ./new --once --json"),
     raise("sqlite.io-missing", "ask restore ./vault -o none/b.db"),

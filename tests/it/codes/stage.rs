@@ -29,10 +29,11 @@ bound() {                                                   # permissions bind t
 }
 pids=
 trap 'kill -9 $pids 2> /dev/null || :' EXIT
-behind() { "$@" > out 2> log & pid=$!; pids="$pids $pid"; } # begins a process
-up() { behind seawall replicate "$@"; until [ -S s.sock ] && seawall info > /dev/null 2>&1; do kill -0 $pid; sleep 0.05; done; }
+lives() { kill -0 $pid && ! grep -q "State:.Z" /proc/$pid/status; }
+behind() { rm -f out log; touch out log; "$@" > out 2> log & pid=$!; pids="$pids $pid"; }
+up() { behind seawall replicate "$@"; until [ -S s.sock ] && seawall info > /dev/null 2>&1; do lives; sleep 0.05; done; }
 outcome() { wait $pid && code=0 || code=$?; cat out; cat log >&2; exit $code; }
-appears() { until grep -q "$1" "$2"; do kill -0 $pid; sleep 0.05; done; }
+appears() { until grep -q "$1" "$2"; do lives; sleep 0.05; done; }
 app() { mkfifo lines; seawall-test-writer "$1" 0 4096 < lines > answers & pids="$pids $!"; exec 9> lines; said 1; }
 said() { until [ "$(grep -c '^ok' answers)" = "$1" ]; do sleep 0.05; done; }
 "#;
@@ -114,7 +115,9 @@ impl Stage {
         }
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{}:{path}", ours.display())).env("HOME", &folder);
-        let temporary = std::env::temp_dir();
+        // Locks of vaults are there: those of a case are its own.
+        let temporary = self.dir.path().join("tmp");
+        std::fs::create_dir_all(&temporary).unwrap();
         command.env("TMPDIR", temporary).env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
         let ltx = golden();
         command.env("GOLDEN", ltx.parent().unwrap_or(Path::new("/"))).env("LTX", &ltx);
