@@ -185,13 +185,49 @@ fn a_proof_may_be_late_for_a_while() {
         (&protected, None, &plain, Vec::new()),
         (&protected, Some(NOW.after(day)), &plain, Vec::new()),
         (&protected, Some(NOW.before(day)), &plain, Vec::new()),
-        (&protected, Some(NOW.before(day + Duration::from_millis(1))), &plain, late),
+        (&protected, Some(NOW.before(day + Duration::from_millis(1))), &plain, late.clone()),
+        (&protected, Some(NOW.before(day * 7)), &plain, late.clone()),
+        (&protected, Some(NOW.before(day * 8)), &plain, vec![("alarm.proof-age".to_owned(), Severity::Critical)]),
         (&protected, Some(NOW.before(day * 9)), &off, Vec::new()),
         (&at(Phase::Protecting), Some(NOW.before(day * 9)), &plain, Vec::new()),
     ] {
         let local = Local { proof_due: due, ..Local::default() };
         assert_eq!(codes(&Facts { local, ..facts(status) }, limits), expected, "{due:?}");
     }
+}
+
+#[test]
+fn a_backup_that_hangs_is_overdue() {
+    let underway = seawall_core::Underway { stage: "rows".into(), done_bytes: 7, total_bytes: None };
+    let plain = Limits::default();
+    let hour = Duration::from_secs(3600);
+    let overdue = vec![("alarm.backup-overdue".to_owned(), Severity::Critical)];
+    for (minutes, progress, unmoved, expected) in [
+        (61, None, Duration::ZERO, overdue.clone()),
+        (61, Some(underway.clone()), Duration::ZERO, Vec::new()),
+        (61, Some(underway.clone()), hour, Vec::new()),
+        (61, Some(underway.clone()), hour + Duration::from_secs(1), overdue),
+        (59, Some(underway), hour * 9, Vec::new()),
+    ] {
+        let point = Point { position: "1".into(), moment: Moment::from_millis(0) };
+        let status = Status { lag_ms: minutes * MINUTE, progress, protected: Some(point), ..at(Phase::Protecting) };
+        let local = Local { unmoved, ..Local::default() };
+        let found = codes(&Facts { is_scheduled: true, local, ..facts(&status) }, &plain);
+        assert_eq!(found, expected, "{minutes} {unmoved:?}");
+        // The first one: nothing is late before it.
+        let first = Status { lag_ms: 0, protected: None, ..status.clone() };
+        let found = codes(&Facts { is_scheduled: true, local, ..facts(&first) }, &plain);
+        assert_eq!(found.len(), usize::from(first.progress.is_some() && unmoved > hour), "{unmoved:?}");
+    }
+}
+
+#[test]
+fn an_error_that_has_its_own_alarm_is_told_once() {
+    let status = Status { error: error("postgres.commits-wait", 1), ..at(Phase::Failing) };
+    let told = alarms(&facts(&status), &Limits::default(), NOW);
+    let message = &status.error.as_ref().expect("an error").message;
+    assert_eq!(told.iter().map(|alarm| &*alarm.code).collect::<Vec<_>>(), ["alarm.failing", "alarm.commits-wait"]);
+    assert_eq!(told.iter().filter(|alarm| alarm.cause.contains(&**message)).count(), 1, "{told:?}");
 }
 
 #[test]

@@ -204,10 +204,12 @@ impl Opener {
         let end = Instant::now() + all;
         let read = |row: Row| async {
             let own_end = end.min(Instant::now() + one);
-            match timeout_at(own_end, self.read_more(row.clone(), url, now)).await {
-                Ok(row) => row,
-                Err(_) => late(row, if own_end < end { Ok(one) } else { Err(all) }, now),
+            let whose = if own_end < end { Ok(one) } else { Err(all) };
+            if own_end <= Instant::now() {
+                return late(row, whose, now);
             }
+            let read = timeout_at(own_end, self.read_more(row.clone(), url, now)).await;
+            read.unwrap_or_else(|_| late(row, whose, now))
         };
         let rows = if choose.needs_content() { rows } else { choose.choose(rows) };
         let all = stream::iter(rows).map(read).buffered(AT_ONCE).collect().await;

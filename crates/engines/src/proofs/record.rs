@@ -272,10 +272,7 @@ mod tests {
 
     #[test]
     fn what_a_wrong_clock_or_a_strange_engine_says_is_recorded_so_that_it_is_read() {
-        let point = |days: i64| Point {
-            position: "7".into(),
-            moment: proof().at.after(SKEW.saturating_mul(days.unsigned_abs() as u32)),
-        };
+        let point = |days: u32| Point { position: "7".into(), moment: proof().at.after(SKEW.saturating_mul(days)) };
         for (made, doubts) in [
             (Proof { point: Some(point(400)), ..proof() }, 1),
             (Proof { point: Some(point(1)), moments: vec![point(2); 99], ..proof() }, 20),
