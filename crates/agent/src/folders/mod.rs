@@ -289,7 +289,7 @@ impl Follower {
 pub async fn databases_in(config: &DirectoryConfig) -> Vec<DatabaseConfig> {
     let mut follower = Follower::new(config.clone(), Duration::MAX);
     let found = follower.changed(None, HashSet::new(), None).await;
-    found.new.iter().filter_map(|relative| follower.of(relative)).collect()
+    found.new.iter().filter_map(|relative| follower.of(relative).ok()).collect()
 }
 
 async fn hear(events: Option<&mut Events>) -> Heard {
