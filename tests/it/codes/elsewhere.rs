@@ -160,6 +160,7 @@ const BY_OTHERS: &[(&str, &str)] = &[
     ("vault.cut", "encryption.rs::what_somebody_changed_is_named"),
     ("vault.host-key", "sftp.rs::sftp_of_a_server_that_is_not_known_is_refused_with_the_line_to_add"),
     ("vault.differs", "several_vaults.rs::objects_of_another_database_in_one_vault_never_get_into_the_others"),
+    ("vault.all-away", "several_vaults.rs::a_restore_by_name_takes_a_vault_that_can_be_read_and_is_of_its_database"),
     ("vault.too-large", "truth/sets.rs::postgres_a_chunk_of_another_set_is_named"),
     ("ltx.digest", "corruption.rs::a_sound_object_that_is_not_what_was_written"),
 ];

@@ -5,10 +5,6 @@ use super::{Case, raise, raise_as};
 
 pub(super) const CASES: &[Case] = &[
     raise(
-        "vault.all-away",
-        "conf seawall.yml 'databases:' '  - { path: app.db, name: app, vaults: [ gone/a, \"s3://b/app?region=x&endpoint=http://127.0.0.1:1\" ] }'; ask restore app -o b.db",
-    ),
-    raise(
         "vault.altered",
         "for f in locked/ltx/9/*; do printf XX | dd of=$f bs=1 seek=$(($(stat -c %s $f) - 40)) conv=notrunc 2> dd.log; done; ask restore ./locked -o b.db --identity owner.key",
     ),
