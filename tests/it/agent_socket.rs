@@ -169,6 +169,8 @@ fn litestreams_requests_get_litestreams_answers() {
     ] {
         assert!(status >= 400 && answer["error"].as_str().is_some_and(|error| !error.is_empty()), "{status} {answer}");
     }
+    let (status, answer) = post("/sync", json!({ "wait": true }));
+    assert_eq!((status, &answer["failure"]["code"]), (400, &json!("agent.request")), "{answer}");
     assert_eq!(get("/debug/pprof/").0, 404);
     assert_eq!(ask_socket(&socket, "PUT", "/info", "").0, 405);
     assert!(seawall.running());

@@ -62,7 +62,7 @@ fn many_databases_at_rest() {
     });
     assert!(before.len() <= 12, "{} threads", before.len());
     let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-    assert!(files <= 4 * DATABASES + BESIDES, "{files} open files");
+    assert!(files <= 2 * DATABASES + BESIDES, "{files} open files");
 
     // It was at rest, not asleep.
     let last = apps.last_mut().unwrap();

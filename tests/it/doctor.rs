@@ -304,3 +304,65 @@ fn a_new_hole_is_told() {
     let reason = timeline["holes"][0]["reason"].as_str().unwrap();
     assert!(told[0]["meaning"].as_str().unwrap().contains(reason), "{told:?} {timeline}");
 }
+
+/// What nothing uses in the vault of an LMDB environment.
+#[test]
+fn objects_of_environments_that_nothing_uses_are_orphans() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let cleanup = "cleanup: { interval: 5m, must-keep: 10m }";
+    let text = format!(
+        "databases:\n  - path: shard\n    name: shard\n    vault: ./store\n    lmdb: {{ instance: a, create: true, {cleanup} }}\n"
+    );
+    std::fs::write(stand.path("seawall.yml"), &text).unwrap();
+    std::fs::create_dir(stand.path("shard")).unwrap();
+    crate::environment::put(&stand.path("shard"), "k", "1");
+    stand.seawall(&["replicate", "--once"]).ok();
+    assert_eq!(verdicts(&findings(&stand, "orphans", &[])), [""; 0]);
+    // What no instance reads, and what would be the newest until its moment comes.
+    let store = stand.path("store");
+    for name in ["shard__b.pb.gz", "shard__b__20990801-080000-000000000__GX.pb.gz"] {
+        std::fs::write(store.join(name), "x").unwrap();
+        let told = findings(&stand, "orphans", &[]);
+        assert_eq!(verdicts(&told), ["warning"], "{told:?}");
+        assert_eq!(told[0]["object"], format!("shard: {name}"));
+        std::fs::remove_file(store.join(name)).unwrap();
+    }
+    // A young one that was replaced is no orphan: `cleanup` has a day.
+    crate::environment::put(&stand.path("shard"), "k", "2");
+    stand.seawall(&["replicate", "--once"]).ok();
+    assert_eq!(verdicts(&findings(&stand, "orphans", &[])), [""; 0]);
+}
+
+/// Folders of databases, whose disk may not be mounted, and the place of proofs.
+#[test]
+fn folders_and_places_of_proofs_are_looked_at() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(3);
+    let configure = |dir: &str, scratch: &str| {
+        let text = format!(
+            "databases:\n  - dir: {dir}\n    pattern: '*.db'\n    vault: {}\n    prove: {{ schedule: \"0 5 * * *\", scratch: {scratch} }}\n",
+            stand.place.url()
+        );
+        std::fs::write(stand.path("seawall.yml"), text).unwrap();
+    };
+    let (all, here) = (["--no-vaults"], stand.path("."));
+    configure(here.to_str().unwrap(), here.to_str().unwrap());
+    assert_eq!(verdicts(&findings(&stand, "folder", &all)), ["fine"]);
+    assert_eq!(findings(&stand, "scratch", &all).len(), 1);
+    let source = findings(&stand, "source", &all);
+    assert!(source.iter().any(|one| one["object"].as_str().unwrap().ends_with("app.db")), "{source:?}");
+    // A killed proof left what it had restored.
+    let left = stand.path("seawall-proof-abcdefghijkl");
+    std::fs::create_dir_all(left.join("restored.db")).unwrap();
+    let leftovers = findings(&stand, "leftovers", &all);
+    assert_eq!(verdicts(&leftovers), ["warning"], "{leftovers:?}");
+    std::fs::remove_dir_all(&left).unwrap();
+
+    let (empty, nowhere) = (stand.path("empty"), stand.path("nowhere"));
+    std::fs::create_dir(&empty).unwrap();
+    configure(empty.to_str().unwrap(), nowhere.to_str().unwrap());
+    assert_eq!(verdicts(&findings(&stand, "folder", &all)), ["warning"]);
+    configure(nowhere.to_str().unwrap(), nowhere.to_str().unwrap());
+    assert_eq!(verdicts(&findings(&stand, "folder", &all)), ["wrong"]);
+}

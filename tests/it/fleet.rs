@@ -80,6 +80,8 @@ fn a_folder_of_many_vaults() {
     assert_eq!(names(&one).len(), 1);
     fleet(&stand, place, &["--filter", "colour=red"]).exits(2);
     fleet(&stand, place, &["--check"]).ok();
+    fleet(&stand, place, &["--check", "--proved-within", "35d"]).exits(3);
+    fleet(&stand, place, &["--check", "--proved-within", "35d", "--filter", "shop"]).ok();
 
     // A proof that failed is an alarm.
     let base = std::fs::read_dir(vault.join("ltx/9")).unwrap().flatten().next().unwrap().path();

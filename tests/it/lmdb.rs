@@ -459,3 +459,33 @@ fn environments_come_and_go_when_the_configuration_is_read_again() {
     wait::until("what was committed meanwhile", wait::SOON, || (snapshots("more") == 4).then_some(()));
     process.stop().ok();
 }
+
+/// The folder of the storage is gone, or its disk isn't mounted: no snapshot is sent into a new folder in its place.
+#[test]
+fn a_storage_that_was_there_is_not_begun_anew() {
+    let fleet = Fleet::in_folder();
+    fleet.put("a", "k", "1");
+    run("seawall", &mut fleet.sync("a", &["--only-once"])).ok();
+    let (store, aside) = (fleet.path("store"), fleet.path("aside"));
+    let note = fleet.path("a/data.mdb-seawall-vault-place.json");
+    assert!(std::fs::read_to_string(&note).unwrap().contains("store"));
+    std::fs::rename(&store, &aside).unwrap();
+    fleet.put("a", "k", "2");
+    let told = run("seawall", &mut fleet.sync("a", &["--only-once"])).exits(1);
+    assert!(told.stderr.contains("vault.vanished") && !store.exists(), "{told}");
+    // A process waits, and goes on when the folder is back.
+    let mut process = fleet.start("a");
+    wait::until("the process to say it", wait::SOON, || {
+        process.stderr().contains("isn't there any more").then_some(())
+    });
+    assert!(!store.exists());
+    std::fs::rename(&aside, &store).unwrap();
+    let snapshots = || std::fs::read_dir(&store).unwrap().count();
+    wait::until("another snapshot", wait::SOON, || (snapshots() > 1).then_some(()));
+    process.stop();
+    // The owner begins anew elsewhere, as the message says.
+    std::fs::remove_dir_all(&store).unwrap();
+    std::fs::remove_file(&note).unwrap();
+    run("seawall", &mut fleet.sync("a", &["--only-once"])).ok();
+    assert_eq!(snapshots(), 1);
+}

@@ -50,10 +50,22 @@ pub fn peer(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{name} is not on PATH: run ./test.sh, which installs it"))
 }
 
+/// The folders of `target/tools`.
+fn tools() -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir(target().join("tools")).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+/// A Node whose SQLite loads extensions. The one on PATH may be older.
+///
+/// # Panics
+/// When it isn't there.
+pub fn node() -> PathBuf {
+    let mut found = tools().map(|path| path.join("node_modules/node/bin/node")).filter(|path| path.is_file());
+    found.next().expect("there is no Node 22: run ./test.sh, which installs it")
+}
+
 /// The folder of the Python package that drives browsers.
 pub fn playwright() -> PathBuf {
-    let tools = target().join("tools");
-    let found = std::fs::read_dir(&tools).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut found = found.filter(|path| path.join("playwright/sync_api").is_dir());
-    found.next().unwrap_or_else(|| panic!("{} has no Playwright: run ./test.sh, which installs it", tools.display()))
+    let mut found = tools().filter(|path| path.join("playwright/sync_api").is_dir());
+    found.next().expect("there is no Playwright: run ./test.sh, which installs it")
 }

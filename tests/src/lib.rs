@@ -27,7 +27,7 @@ pub mod terminal;
 pub mod wait;
 
 pub use app::App;
-pub use binaries::{extension, peer, playwright, seawall};
+pub use binaries::{extension, node, peer, playwright, seawall};
 pub use place::{Place, Txid, file_name, golden};
 pub use process::{Output, Process, run};
 pub use proxy::{NoDeletes, OldListings};

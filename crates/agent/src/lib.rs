@@ -34,6 +34,8 @@ mod testing;
 mod web;
 
 pub use control::{Control, Info, Listed, Registered, Silenced, Stopped, Synced};
+pub use folders::absent::FOLDER;
+pub use folders::databases_in;
 pub use in_step::{HealthRules, InStep, InStepReload, Patience, ReadInStep, keep_in_step};
 pub use process::child::ExecCommand;
 pub use process::logging::{Level, LogFormat, Times, start as start_logging};
@@ -43,20 +45,22 @@ pub use process::{Also, Outcome};
 pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
 pub use seawall_engines::bench;
 pub use seawall_engines::catalog;
+pub use seawall_engines::lmdb::{Orphans, Why};
 pub use seawall_engines::outside;
 pub use seawall_engines::proofs::{
     KnownProofs, MOST_MOMENTS, ProofOrder, Proofs, Recorded, SCRATCH, TOO_LONG, beyond, first_fault, sets, standing,
 };
 pub use seawall_engines::recover::HandedOver;
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
-pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected, unusable};
+pub use seawall_engines::sqlite::{
+    LtxObject, Unusable, Upkeep, default_state_dir, digest_of_object, is_protected, unusable,
+};
 pub use seawall_engines::this_machine;
 pub use seawall_engines::wal;
 pub use seawall_engines::{
     Choice, Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Operation, Part, Protected, alarms,
-    ask, cost, is_there, read_state_dir, read_status, read_when, state_folder,
+    ask, cost, files_needed, is_there, read_state_dir, read_status, read_when, state_folder,
 };
 pub use seawall_engines::{Examined, base, examine, extract, recover};
 pub use seawall_vault::{Environment, VaultUrl};
-pub use services::resources::files_needed;
 pub use web::catalogue::PrefixPage;

@@ -1,5 +1,6 @@
 //! A database engine for tests of this crate that does nothing but what it is told.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use seawall_core::{
 };
 use seawall_vault::VaultUrl;
 
-use crate::config::{DatabaseConfig, Registering, Services};
+use crate::config::{DatabaseConfig, DirectoryConfig, Pattern, Registering, Services};
 use crate::fleet::Databases;
 use crate::process::Also;
 use crate::process::logging::{Level, LogFormat};
@@ -204,5 +205,18 @@ impl Databases for Stubs {
 
     async fn fleeting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
         self.lasting(database).await
+    }
+}
+
+/// A folder of databases.
+pub(crate) fn folder(dir: &Path, watch: bool) -> DirectoryConfig {
+    DirectoryConfig {
+        dir: dir.to_owned(),
+        pattern: Pattern::parse("*.db").expect("a pattern"),
+        recursive: false,
+        watch,
+        prefix: Some("work-".into()),
+        state: None,
+        template: DatabaseConfig::new("work-".into(), dir.to_owned(), VaultUrl::parse("/vault/f").expect("a place")),
     }
 }

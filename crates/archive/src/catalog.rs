@@ -16,6 +16,7 @@ use crate::find::{self, Held, Known};
 use crate::layout::{self, Name};
 use crate::lost::Seen;
 use crate::manifest::{read_document, write_document};
+use crate::moments::{self, Written};
 use crate::timeline::point;
 use crate::{Digest, Error, Manifest, Previous, SetId};
 
@@ -42,6 +43,8 @@ pub struct Catalog {
     sealed: BTreeMap<u64, (seawall_vault::Error, Moment)>,
     /// When the store wrote the newest link, by its own clock.
     newest_written: Option<Moment>,
+    /// Sets that had moments which can't be, each with the moment that its link says.
+    misdated: BTreeMap<SetId, Moment>,
 }
 
 /// Whether there is an object with one of Seawall's names below a prefix.
@@ -100,11 +103,34 @@ impl Catalog {
             unreadable: Vec::new(),
             sealed: BTreeMap::new(),
             newest_written,
+            misdated: BTreeMap::new(),
         };
         for read in reads.into_iter().flatten() {
             catalog.take(read, &written);
         }
+        catalog.correct_moments(&written);
         Ok(catalog)
+    }
+
+    /// Gives sets whose clock was wrong the moment of the store's clock. `written` says when the store wrote each link.
+    fn correct_moments(&mut self, written: &BTreeMap<u64, Moment>) {
+        let points: BTreeMap<u64, Moment> =
+            self.links.iter().filter_map(as_set).map(|(found, manifest)| (found.link.number, manifest.point)).collect();
+        let link =
+            |(number, at): (&u64, &Moment)| Written { number: *number, point: points.get(number).copied(), at: *at };
+        let links: Vec<Written> = written.iter().map(link).collect();
+        for (number, moment) in moments::corrected(&links) {
+            let of_number = self.links.iter_mut().find(|found| found.link.number == number);
+            if let Some(Record::Set(manifest)) = of_number.map(|found| &mut found.link.record) {
+                self.misdated.insert(manifest.id, manifest.point);
+                manifest.point = moment;
+            }
+        }
+    }
+
+    /// Sets whose moment is one of the store's clock, because the clock of their host was wrong: each with the moment that it told.
+    pub fn misdated(&self) -> impl Iterator<Item = (SetId, Moment)> {
+        self.misdated.iter().map(|(id, said)| (*id, *said))
     }
 
     /// Takes in the link behind those that are known.

@@ -43,6 +43,7 @@ mod lost;
 mod lz4;
 mod maintain;
 mod manifest;
+mod moments;
 pub mod names;
 mod pins;
 pub mod preflight;

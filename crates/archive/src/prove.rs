@@ -47,6 +47,8 @@ pub(crate) async fn verify_with(
     }
     let mut verification =
         Verification { at: now, newest: None, objects: 0, bytes: 0, findings: catalog.findings(), doubts: Vec::new() };
+    let misdated = catalog.misdated().map(|(id, said)| format!("{id}: {}", timeline::note_of_misdated(said)));
+    verification.doubts.extend(misdated);
     let sets = catalog.sets();
     progress.begin("verify", Some(sets.iter().map(|(_, manifest)| manifest.totals.stored).sum()));
     let mut newest: Option<Point> = None;

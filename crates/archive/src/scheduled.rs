@@ -299,6 +299,7 @@ impl Scheduled {
     fn status_from(&self, state: &State) -> Status {
         let now = self.clock.now();
         // What changed since the last backup is unknown; late is a backup that should have been made.
+        let clock = state.newest.as_ref().and_then(|newest| of_clock(newest, now));
         let missed = state.newest.as_ref().and_then(|newest| self.schedule.after(newest.moment));
         let late = missed.map_or(Duration::ZERO, |missed| now.since(missed));
         Status {
@@ -312,6 +313,7 @@ impl Scheduled {
                 .error
                 .clone()
                 .or_else(|| state.lost.clone().map(|lost| lost.error))
+                .or(clock)
                 .or_else(|| state.upkeep.clone()),
             upkeep: state.upkeep.clone(),
             ..Status::new(self.describe(), state.phase.unwrap_or(Phase::Stopped), now)
@@ -328,6 +330,20 @@ impl Scheduled {
             next,
         )
     }
+}
+
+/// How far a point may be ahead of this machine's clock.
+const AHEAD: Duration = Duration::from_secs(15 * 60);
+
+/// The error of a newest point that is of the future: until then nobody can tell by it that backups are late.
+fn of_clock(newest: &Point, now: Moment) -> Option<LastError> {
+    let Point { position, moment } = newest;
+    let cause = format!(
+        "the newest backup says that it was made at {moment}, which is later than this machine's clock: one of the two clocks was or is wrong"
+    );
+    let next = "set the clock (timedatectl set-ntp true), then make a backup: `seawall backup`";
+    let failure = Failure::new(Kind::Refused, "archive.clock", position, cause, next);
+    (*moment > now.after(AHEAD)).then(|| LastError::new(&failure, now))
 }
 
 /// Whether a loss needn't be told any more: it was told for an hour, and a backup was made since.

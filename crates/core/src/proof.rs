@@ -100,6 +100,10 @@ pub struct Proof {
     pub doubts: Vec<String>,
     /// The host that made the proof.
     pub host: String,
+    /// The vault that was restored from, without secrets, where the database has several: a proof says something of that vault alone. No
+    /// record says it: the vault in which a record is does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub vault: String,
 }
 
 impl Proof {

@@ -128,19 +128,34 @@ impl Owner {
     pub(crate) fn alone(&self) -> Access {
         match self.given.is_empty() {
             true => Access::Plain,
-            false => sealing(None, self.given.clone(), None),
+            false => {
+                let keys = HostKeys::new(None, Arc::new(SystemClock));
+                Access::Sealed(sealing(None, self.given.clone(), keys))
+            }
+        }
+    }
+
+    /// How the place of a copy is written that is encrypted like this. Once the copy is whole, [`Sealing::forget_copy`] removes the
+    /// keys of this host that open it.
+    pub(crate) fn of_a_copy(&self, encryption: &Encryption, folder: Option<PathBuf>) -> Result<Arc<Sealing>, Failure> {
+        let keys = HostKeys::new(folder, Arc::new(SystemClock)).of_a_copy();
+        Ok(sealing(Some(encryption.recipients.clone()), self.identities(encryption)?, keys))
+    }
+
+    fn identities(&self, encryption: &Encryption) -> Result<Identities, Failure> {
+        match &encryption.identity {
+            Some(file) if self.given.is_empty() => self.read(file),
+            _ => Ok(self.given.clone()),
         }
     }
 
     /// How the vault of a database is opened that is encrypted like this. The host's keys are in `folder`.
     pub(crate) fn of(&self, encryption: Option<&Encryption>, folder: Option<PathBuf>) -> Result<Access, Failure> {
         match encryption {
-            Some(Encryption { recipients, identity }) => {
-                let identities = match identity {
-                    Some(file) if self.given.is_empty() => self.read(file)?,
-                    _ => self.given.clone(),
-                };
-                Ok(sealing(Some(recipients.clone()), identities, folder))
+            Some(encryption) => {
+                let keys = HostKeys::new(folder, Arc::new(SystemClock));
+                let identities = self.identities(encryption)?;
+                Ok(Access::Sealed(sealing(Some(encryption.recipients.clone()), identities, keys)))
             }
             None if self.asked => Ok(self.alone()),
             None => Ok(Access::Plain),
@@ -158,9 +173,8 @@ impl Owner {
     }
 }
 
-fn sealing(recipients: Option<Recipients>, identities: Identities, folder: Option<PathBuf>) -> Access {
-    let keys = HostKeys::new(folder, Arc::new(SystemClock));
-    Access::Sealed(Arc::new(Sealing::new(recipients, identities, keys).lasting(is_lasting)))
+fn sealing(recipients: Option<Recipients>, identities: Identities, keys: HostKeys) -> Arc<Sealing> {
+    Arc::new(Sealing::new(recipients, identities, keys).lasting(is_lasting))
 }
 
 /// Which objects this host reads as long as they exist.

@@ -49,5 +49,6 @@ pub use recognise::is_there;
 pub use seawall_postgres::physical::examine::{Examined, examine};
 pub use seawall_postgres::physical::receive as wal;
 pub use seawall_postgres::physical::{base, extract, recover};
+pub use seawall_sqlite::{files_needed, room_with};
 pub use several::BesideConfig;
 pub use when::read_when;

@@ -8,9 +8,10 @@ use std::time::Duration;
 use seawall_core::{Clock as _, Engine, Failure, Status, SystemClock};
 use seawall_lmdb::snapshot::{Codec, SnapshotName};
 use seawall_lmdb::{
-    EnvOptions, Flags, Lmdb, LmdbOptions, Marker, Pace, Retention, Schema, Settings, Sweep, SyncOptions, author,
-    system_clock,
+    Author, Cleaner, EnvOptions, Flags, Lmdb, LmdbOptions, Marker, Pace, Retention, Schema, Settings, Sweep,
+    SyncOptions, author, system_clock,
 };
+pub use seawall_lmdb::{Orphans, Why};
 
 use seawall_config::document::{Node, Value};
 use seawall_config::error::{Location, Problem};
@@ -221,6 +222,25 @@ pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, con
     let settings = Settings { pace: config.pace, jobs: opener.jobs, ..Settings::new(config.schema.clone()) };
     let options = LmdbOptions { path: config.path.clone(), env: config.options.clone(), settings, sync };
     Arc::new(Lmdb::new(vault, options, system_clock()))
+}
+
+impl Opener {
+    /// Objects in the vault of an environment that no instance reads, or that its `cleanup` should have deleted.
+    ///
+    /// # Errors
+    /// When the vault can't be listed, or can't be asked which objects it locks.
+    pub async fn orphans_of_environment(
+        &self,
+        vault: &Vault,
+        database: &DatabaseConfig,
+        config: &LmdbConfig,
+    ) -> Result<Vec<Orphans>, Failure> {
+        let hostname = &self.hostname;
+        let Author { instance, .. } = author(config.instance.as_deref().unwrap_or(hostname), hostname, &database.name);
+        let rules = config.clean.filter(|_| !config.receive_only);
+        let cleaner = rules.map(|rules| Cleaner { rules, instance: &instance, receives: !config.send_only });
+        Ok(seawall_lmdb::orphans(vault, &database.name, cleaner, SystemClock.now()).await?)
+    }
 }
 
 /// Opens the snapshots of one database alone.

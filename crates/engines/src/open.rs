@@ -1,7 +1,5 @@
 //! Opens databases and vaults from a configuration. No other code opens them.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -425,14 +423,9 @@ impl Opener {
     /// How the vaults of a database of this machine are opened: it is noted here where they are.
     fn policy_of(&self, database: &DatabaseConfig, access: Access) -> Policy {
         let notes = self.place_here(database).vault_notes();
-        // A database that is a file has a folder for its state as soon as it is protected; a reader makes none.
-        if let (true, EngineConfig::Server(_) | EngineConfig::Cluster(_), Some(folder)) =
-            (self.protects, &database.engine, notes.as_deref().and_then(Path::parent))
-            && let Err(error) = DirBuilder::new().recursive(true).mode(0o700).create(folder)
-        {
-            tracing::debug!(folder = %folder.display(), %error, "where the vault's folder is can't be noted");
-        }
-        Policy { notes, ..self.next_policy(access) }
+        // A database that is a file has a folder for its state as soon as it is protected.
+        let notes_in_own_folder = matches!(database.engine, EngineConfig::Server(_) | EngineConfig::Cluster(_));
+        Policy { notes, notes_in_own_folder, ..self.next_policy(access) }
     }
 
     pub(crate) fn access_of(&self, database: &DatabaseConfig) -> Result<Access, Failure> {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use seawall_config::{Fields, Location, absolute};
 use seawall_core::Engine;
 pub use seawall_sqlite::{
-    Beginning, HEADER, LtxObject, Retention, Upkeep, default_state_dir, digest_of_object, is_protected, unusable,
+    Beginning, HEADER, LtxObject, Retention, Unusable, Upkeep, default_state_dir, digest_of_object, is_protected,
+    unusable,
 };
 use seawall_sqlite::{Options, Sqlite, World, is_of_database, was_protected};
 use seawall_vault::{ObjectKey, Scheme, Vault};

@@ -21,8 +21,8 @@ const UNSAFE: [&str; 12] = [
 /// Errors of a local disk without space. A full disk of a vault is `vault.full`.
 const FULL: [&str; 2] = ["lmdb.disk-full", "sqlite.disk-full"];
 
-/// The error of a clock that jumped, or that is behind the history.
-const CLOCK: &str = "sqlite.clock";
+/// Errors of a clock that jumped, or that is behind the history.
+const CLOCK: [&str; 2] = ["archive.clock", "sqlite.clock"];
 
 /// The error of a chain of backups with a link that is missing or wrong.
 const CHAIN: &str = "archive.alarm";
@@ -36,6 +36,14 @@ const HOLDS: &str = "postgres.commits-wait";
 /// The error of a process that waits for another process's lease.
 const TURN: &str = "agent.lease-held";
 
+/// Errors of a folder of databases in which nothing is protected: it holds none, or it isn't there.
+const FOLDER: [&str; 2] = ["agent.nothing-found", "agent.folder-missing"];
+
+/// Whether a folder of databases holds none that is protected, and whether the folder itself is missing.
+pub(crate) fn is_of_folder(error: &LastError) -> Option<bool> {
+    FOLDER.contains(&error.code.as_str()).then(|| error.code == FOLDER[1])
+}
+
 /// Whether a database that is protected isn't as safe as it is meant to be.
 pub fn leaves_unsafe(error: &LastError) -> bool {
     UNSAFE.contains(&error.code.as_str())
@@ -48,7 +56,7 @@ pub fn is_full_disk(error: &LastError) -> bool {
 
 /// Whether the machine's clock is wrong.
 pub(crate) fn is_of_clock(error: &LastError) -> bool {
-    error.code == CLOCK
+    CLOCK.contains(&error.code.as_str())
 }
 
 /// Whether the chain of backups is broken.
@@ -101,7 +109,7 @@ mod tests {
     #[test]
     fn every_code_is_one_of_an_engine() {
         let documented = include_str!("../../../docs/errors.md");
-        for code in UNSAFE.iter().chain(&FULL).chain(&[CLOCK, CHAIN, HOLDS, TURN, UNBOUNDED]) {
+        for code in UNSAFE.iter().chain(&FULL).chain(&CLOCK).chain(&FOLDER).chain(&[CHAIN, HOLDS, TURN, UNBOUNDED]) {
             assert!(documented.contains(&format!("`{code}`")), "{code}");
         }
     }

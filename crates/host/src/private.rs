@@ -8,7 +8,7 @@
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use tempfile::TempDir;
@@ -54,6 +54,13 @@ impl PrivateFolder {
             user.own(&lock)?;
         }
         Ok(Self { folder, lock })
+    }
+
+    /// The folders in a place that killed processes left, of whichever user, as far as this process may look into them. Blocks.
+    pub fn left_in(place: &Path, prefix: &str) -> Vec<PathBuf> {
+        let Ok(found) = std::fs::read_dir(place) else { return Vec::new() };
+        let folders = found.flatten().filter(|folder| is_one(&folder.file_name().to_string_lossy(), prefix));
+        folders.map(|folder| folder.path()).filter(|path| was_left(path)).collect()
     }
 
     /// Where it is.

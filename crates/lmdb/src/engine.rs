@@ -564,7 +564,9 @@ impl Protect for Lmdb {
 #[async_trait]
 impl History for Lmdb {
     async fn timeline(&self) -> Result<Timeline, Failure> {
-        Ok(plan::timeline(&self.listed().await?))
+        let (listed, misdated) = listing::with_misdated(&self.vault, &self.name).await?;
+        let doubts = plan::of_misdated(&misdated).into_iter().collect();
+        Ok(Timeline { doubts, ..plan::timeline(&listed) })
     }
 
     async fn contents(&self, when: &When) -> Result<Contents, Failure> {

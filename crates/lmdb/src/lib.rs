@@ -42,6 +42,7 @@ pub use error::Error;
 pub use local::{Author, Loaded, Local, Settings, Swept};
 pub use merge::apply::{Applied, Pace};
 pub use peers::marker::Marker;
+pub use peers::orphans::{Cleaner, Orphans, Why, orphans};
 pub use peers::retention::Retention;
 pub use schema::Schema;
 pub use schema::flags::Flags;

@@ -21,6 +21,9 @@ pub struct Watched {
 /// A database's name and the code of an alarm: what makes two alarms the same.
 pub(crate) type Key = (String, String);
 
+/// Alarms of something that happened once, at the moment that they are active since. Another one of the same code is told, too.
+const OF_EVENTS: [&str; 1] = ["alarm.hole"];
+
 /// What a channel was told.
 pub(crate) type Records = BTreeMap<Key, Record>;
 
@@ -145,7 +148,8 @@ enum Next {
 
 fn event_of(channel: &Channel, alarm: &Alarm, record: Option<&Record>, now: Moment) -> Next {
     let Some(record) = record else { return Next::Tell(Event::Raised) };
-    if alarm.severity > record.alarm.severity {
+    let is_another = OF_EVENTS.contains(&&*alarm.code) && alarm.since > record.alarm.since;
+    if alarm.severity > record.alarm.severity || is_another {
         return Next::Tell(Event::Raised);
     }
     let after = |wait: Duration, event| match record.told_at.after(wait) {
@@ -247,6 +251,26 @@ mod tests {
             words.join(" ")
         };
         steps.iter().map(step).collect()
+    }
+
+    #[test]
+    fn a_second_hole_is_told_while_the_first_one_is_active() {
+        let channel = channel(Warning, &[], None);
+        let mut records = Records::new();
+        let mut told = |code: &str, second: u64| {
+            let alarm = Alarm { since: at(second), ..alarm(code, Warning) };
+            let watched = [Watched { database: "app".into(), alarms: Some(vec![alarm]) }];
+            let due = due(&channel, &records, &watched, at(second));
+            records = due.records;
+            due.notices.iter().for_each(|notice| notice.note(&mut records, at(second)));
+            due.notices.iter().map(|notice| notice.event.name()).collect::<Vec<_>>()
+        };
+        assert_eq!(told("alarm.hole", 1), ["raised"]);
+        assert_eq!(told("alarm.hole", 1), [""; 0]);
+        assert_eq!(told("alarm.hole", 9), ["raised"]);
+        assert_eq!(told("alarm.hole", 9), [""; 0]);
+        assert_eq!(told("alarm.lag", 11).len(), 2, "a new one, and the end of the hole");
+        assert_eq!(told("alarm.lag", 12), [""; 0], "a lag is one alarm while it lasts");
     }
 
     #[test]

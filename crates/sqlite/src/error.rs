@@ -79,6 +79,8 @@ pub(crate) enum Error {
     TargetExists { path: PathBuf, what: &'static str },
     #[error("{path}: SQLite can't check it alone: {why}")]
     Uncheckable { path: PathBuf, why: String },
+    #[error("{path}: the process may have {files} files open, which is enough for {databases} databases")]
+    NoRoom { path: PathBuf, files: u64, databases: u64 },
     #[error("{path}: the WAL grew by more than {limit} bytes because the vault is away or too slow")]
     GaveUp { path: PathBuf, limit: u64 },
     #[error("{vault}: the credentials don't allow to delete ({cause}): objects that are not kept any longer stay")]
@@ -364,6 +366,7 @@ impl Error {
                 &path.display(),
                 "bring the vault back or raise wal-limit: protection goes on by itself, and the timeline shows a hole if there is one",
             ),
+            Error::NoRoom { path, .. } => fail(Kind::Unavailable, "sqlite.no-room", &path.display(), RAISE_THE_LIMIT),
             Error::MayNotDelete { vault, .. } => fail(
                 Kind::Denied,
                 "sqlite.may-not-delete",
@@ -433,7 +436,7 @@ fn io_advice(error: &io::Error) -> (Kind, &'static str, &'static str) {
 
 /// The next step when descriptors run out.
 const RAISE_THE_LIMIT: &str = "raise the limit of open files (`ulimit -n`, or `LimitNOFILE=` of a systemd unit): a process needs \
-                               four for each database. Seawall goes on by itself when some are free";
+                               four for each database, and 512. Seawall goes on by itself when some are free";
 
 /// Whether the process, or the system, had no descriptor left: an error without a kind of its own.
 fn is_descriptor_shortage(error: &io::Error) -> bool {

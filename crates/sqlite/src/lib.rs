@@ -62,7 +62,7 @@ use restore::{assemble, contents, fetch, prove, rehearsal, target, timeline};
 use upkeep::{compaction, fresh, known, merge, missing, retention, turns};
 use view::{ahead, object, places, snapshot};
 
-pub use admission::Admission;
+pub use admission::{Admission, files_needed, room_with};
 pub use digests::digest_of_object;
 pub use discover::{Replicated, databases_below, is_of_database, replicated};
 pub use engine::Sqlite;
@@ -73,7 +73,7 @@ pub use listing::{LtxObject, ltx_objects};
 pub use lock::is_held as is_protected;
 pub use options::{LevelPolicy, Options, Retention, Upkeep, World};
 pub use partial::longest_value;
-pub use prove::unusable;
+pub use prove::{Unusable, unusable};
 pub use seawall_host::Watcher;
 pub use state::{default_state_dir, read_state, was_protected};
 pub use strangers::judge;

@@ -42,6 +42,8 @@ pub struct Policy {
     /// The file in which this machine notes the places of vaults in folders. With it, no vault is begun anew in the place of a disk that
     /// isn't mounted. With `None`, nothing is noted.
     pub notes: Option<PathBuf>,
+    /// Whether the folder of that file is Seawall's own, so that the first write makes it.
+    pub notes_in_own_folder: bool,
     /// Whether the vault is encrypted; one that disagrees is refused. Only [`crate::Vault::open`] asks.
     pub access: Access,
     /// Where jitter and nonces begin. Drawn from the system by [`Policy::default`]; tests set it.
@@ -63,6 +65,7 @@ impl Default for Policy {
             download: None,
             connections: Connections::default(),
             notes: None,
+            notes_in_own_folder: false,
             access: Access::Plain,
             // Without a source of randomness nonces would repeat only across hosts that all lack one.
             seed: getrandom::u64().unwrap_or_default(),

@@ -74,7 +74,7 @@ macro_rules! places {
             async fn connect(&self, environment: &Environment, policy: &Policy) -> Result<Arc<dyn Store>, Error> {
                 Ok(match self {
                     Self::File(path) => Arc::new(match &policy.notes {
-                        Some(notes) => FileStore::remembering(path, notes.clone()),
+                        Some(notes) => FileStore::remembering(path, notes.clone(), policy.notes_in_own_folder),
                         None => FileStore::new(path),
                     }),
                     $(Self::$kind(settings) => Arc::new(<$store>::connect(settings, environment, policy).await?),)*

@@ -457,7 +457,18 @@ impl Vault {
         if !store.has_protection() {
             return Ok(Protection::default());
         }
-        let ask = || retrier.run(Operation::Head, &self.inner.url, 0, || store.protection());
+        let ask = async || {
+            let told = retrier.run(Operation::Head, &self.inner.url, 0, || store.protection()).await?;
+            if told.locks.is_none() {
+                tracing::warn!(
+                    vault = %self.inner.url,
+                    "these credentials may not ask whether the bucket locks its objects: nothing tells until when they can't be deleted, and \
+                     retention hides objects that may be locked. Allow s3:GetBucketVersioning, s3:GetBucketObjectLockConfiguration and \
+                     s3:GetObjectRetention"
+                );
+            }
+            Ok::<_, Error>(told)
+        };
         self.inner.protection.get_or_try_init(ask).await.copied()
     }
 

@@ -31,7 +31,10 @@ fn a_clock_that_jumped_ahead_is_told_and_gives_no_moments() {
     let once = stand.replicate_with(&["--once"]).wait(wait::SOON * 4);
     assert!(once.code() == 0 && once.stderr.contains("sqlite.clock"), "{once}");
     assert_eq!(moment(&stand), before, "what the clock says isn't believed, and moments never decrease");
-    assert_eq!(stand.status()["error"]["code"], "sqlite.clock");
+    let status = stand.status();
+    assert_eq!(status["error"]["code"], "sqlite.clock");
+    let alarms = status["alarms"].as_array().cloned().unwrap_or_default();
+    assert!(alarms.iter().any(|alarm| alarm["code"] == "alarm.clock" && alarm["severity"] == "warning"), "{status}");
     let back = stand.restore();
     assert_eq!(model::check(&back, stand.seed), committed);
     assert_eq!(digest::of(&back), digest::of(&stand.db()));

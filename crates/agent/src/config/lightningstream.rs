@@ -76,6 +76,16 @@ pub struct LmdbConfig {
     pub pace: Pace,
 }
 
+impl LmdbConfig {
+    /// The file beside the data file that notes in which folder the vault is, as that of a database of a `seawall.yml` does.
+    pub fn vault_notes(&self) -> PathBuf {
+        let data = if self.options.no_subdir { self.path.clone() } else { self.path.join("data.mdb") };
+        let mut notes = data.into_os_string();
+        notes.push("-seawall-vault-place.json");
+        notes.into()
+    }
+}
+
 impl LightningConfig {
     /// Reads a configuration from its text.
     ///

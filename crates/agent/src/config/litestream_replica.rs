@@ -57,7 +57,11 @@ impl Keys {
         fields.parsed("max-sync-ltx-files", "a whole number", |text| text.parse::<u64>().ok())?;
         // Lost local state is always made again from the vault and the WAL.
         fields.flag("auto-recover")?;
-        refuse(fields, "age", "encryption is not done yet, and Litestream refuses it since 0.5")?;
+        refuse(
+            fields,
+            "age",
+            "Litestream refuses it since 0.5; Seawall encrypts with `encryption.recipients` in a seawall.yml",
+        )?;
         let settings = place::Settings::take_litestream(fields)?;
         Ok(Self {
             kind: fields.text("type")?,

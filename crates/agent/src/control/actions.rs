@@ -22,6 +22,7 @@ use super::standing::Standings;
 use super::trace::Trace;
 use crate::config::{DatabaseConfig, Registering, SourceName};
 use crate::fleet::{self, Fleet, Origin, Seen};
+use crate::folders::absent;
 use crate::opening::describe;
 use crate::proving::Board;
 use crate::reload::Reloader;
@@ -43,6 +44,8 @@ pub(crate) struct Actions {
     standings: Standings,
     proofs: Board,
     errands: Errands,
+    /// What is remembered of the folders of the configuration.
+    absent: tokio::sync::Mutex<absent::Remembered>,
     /// One registration at a time: each reads the registry, changes it and writes it back.
     changing: tokio::sync::Mutex<()>,
 }
@@ -55,8 +58,8 @@ impl Actions {
         version: &'static str,
     ) -> Self {
         let (started, registering) = (SystemClock.now(), Mutex::new(registering));
-        let (reloader, standings, proofs, errands, changing) = Default::default();
-        Self { fleet, registering, registry, reloader, version, started, standings, proofs, errands, changing }
+        let (reloader, standings, proofs, errands, absent, changing) = Default::default();
+        Self { fleet, registering, registry, reloader, version, started, standings, proofs, errands, absent, changing }
     }
 
     /// The same, of a process that can read its configuration again.
@@ -161,6 +164,26 @@ impl Actions {
         for member in &members {
             all.push(self.status_of(member).await);
         }
+        Ok(all)
+    }
+
+    /// The status of each folder of the configuration; one in which nothing is protected has an alarm.
+    pub(crate) async fn folders(&self) -> Vec<Status> {
+        let Some(directories) = self.reloader.in_force(|job| job.directories.clone()) else { return Vec::new() };
+        if directories.is_empty() {
+            return Vec::new();
+        }
+        let members = self.fleet.all();
+        let sources: Vec<PathBuf> =
+            members.iter().filter_map(|member| member.config.path().map(Path::to_owned)).collect();
+        let mut remembered = self.absent.lock().await;
+        absent::statuses(&directories, &sources, &mut remembered, SystemClock.now()).await
+    }
+
+    /// The status of all databases, and of folders in which nothing is protected. With `known` as far as it is known without looking.
+    pub(crate) async fn status_of_all(&self, known: bool) -> Result<Vec<Status>, Failure> {
+        let mut all = if known { self.known_status(&self.members()).await } else { self.status(None).await? };
+        all.extend(self.folders().await.into_iter().filter(|status| !status.alarms.is_empty()));
         Ok(all)
     }
 
@@ -354,7 +377,8 @@ impl Actions {
         let keeper = if member.running || member.coming { Keeper::Running } else { Keeper::Resting };
         let place = self.fleet.place_here(&member.config);
         let (proof, due) = self.proofs.of(&member.config);
-        self.standings.judge((&member.config, place), (keeper, due), Status { proof, ..status }).await
+        let unread = self.proofs.unreadable(&member.config, SystemClock.now());
+        self.standings.judge((&member.config, place), (keeper, due, unread), Status { proof, ..status }).await
     }
 
     /// What the process does and did.

@@ -78,9 +78,10 @@ impl Socket {
                 ok(&actions.history(&path).await?)
             }
             "/status" => {
-                let databases = match is_asked(request, "known") {
-                    true => actions.known_status(&actions.members()).await,
-                    false => actions.status(path_of(request).as_deref()).await?,
+                let databases = match (is_asked(request, "known"), path_of(request)) {
+                    (true, _) => actions.status_of_all(true).await?,
+                    (false, None) => actions.status_of_all(false).await?,
+                    (false, path) => actions.status(path.as_deref()).await?,
                 };
                 ok(&json!({ "databases": databases, "config": actions.reloader().status() }))
             }

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seawall_core::{Alarm, Clock as _, Moment, Status, SystemClock};
-use seawall_engines::alarms::{Keeper, Local, Place, judged, keep_since};
+use seawall_core::{Alarm, Clock as _, Failure, Moment, Status, SystemClock, Underway};
+use seawall_engines::alarms::{Keeper, Local, Place, judged, keep_since, with_unread_proofs};
 
 use super::trace::Trace;
 use crate::config::{DatabaseConfig, SourceName};
@@ -26,23 +26,47 @@ struct Standing {
     local: Local,
     reading: bool,
     alarms: Vec<Alarm>,
+    /// The work that the status showed last, and since when it is so far.
+    underway: Option<(Underway, Moment)>,
     trace: Arc<Trace>,
 }
 
+impl Standing {
+    /// For how long the work that the status shows hasn't moved. It is asked for by whatever watches the process, now and then.
+    fn unmoved(&mut self, progress: Option<&Underway>, now: Moment) -> Duration {
+        let Some(progress) = progress else {
+            self.underway = None;
+            return Duration::ZERO;
+        };
+        match &self.underway {
+            Some((known, since)) if known == progress => now.since(*since),
+            _ => {
+                self.underway = Some((progress.clone(), now));
+                Duration::ZERO
+            }
+        }
+    }
+}
+
 impl Standings {
-    /// The status of a database with its alarms. `proof_due` is when its next proof is or was due.
+    /// The status of a database with its alarms. `proof_due` is when its next proof is or was due, and `unread` why the records of its
+    /// proofs can't be read, and since when.
     pub(crate) async fn judge(
         &self,
         (config, place): (&DatabaseConfig, Place),
-        (keeper, proof_due): (Keeper, Option<Moment>),
+        (keeper, proof_due, unread): (Keeper, Option<Moment>, Option<(Moment, Failure)>),
         status: Status,
     ) -> Status {
         let source = config.source();
         self.read(&source, place).await;
         let mut all = self.lock();
         let standing = all.entry(source).or_default();
-        let local = Local { proof_due, ..standing.local };
-        let mut status = judged(status, keeper, config.judged(), local, SystemClock.now());
+        let now = SystemClock.now();
+        let local = Local { proof_due, unmoved: standing.unmoved(status.progress.as_ref(), now), ..standing.local };
+        let mut status = judged(status, keeper, config.judged(), local, now);
+        if let Some((since, failure)) = unread {
+            status = with_unread_proofs(status, &failure, config.judged().limits, since);
+        }
         keep_since(&standing.alarms, &mut status.alarms);
         standing.alarms.clone_from(&status.alarms);
         Arc::make_mut(&mut standing.trace).note(&status);
@@ -90,5 +114,29 @@ impl Standings {
     fn lock(&self) -> MutexGuard<'_, HashMap<SourceName, Standing>> {
         // Whole between any two statements that can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_does_not_move_is_noticed() {
+        let at = |seconds: i64| Moment::from_millis(seconds * 1000);
+        let underway = |done_bytes| Underway { stage: "rows".into(), done_bytes, total_bytes: None };
+        let mut standing = Standing::default();
+        for (progress, now, expected) in [
+            (Some(1), 10, 0),
+            (Some(1), 70, 60),
+            (Some(2), 80, 0),
+            (Some(2), 90, 10),
+            (None, 100, 0),
+            (Some(2), 110, 0),
+            (Some(2), 111, 1),
+        ] {
+            let unmoved = standing.unmoved(progress.map(underway).as_ref(), at(now));
+            assert_eq!(unmoved, Duration::from_secs(expected), "{progress:?} {now}");
+        }
     }
 }

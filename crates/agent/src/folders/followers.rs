@@ -50,7 +50,7 @@ impl Follower {
     /// Takes in what was found and isn't a member, such as a file that had an item of its own until now.
     pub(super) async fn offer(&self, fleet: &Fleet) -> Vec<Taken> {
         let mut taken = Vec::new();
-        for config in self.found.keys().filter_map(|relative| self.of(relative)) {
+        for config in self.found.keys().filter_map(|relative| self.of(relative).ok()) {
             if fleet.holds(&config.source()) {
                 continue;
             }

@@ -4,6 +4,7 @@
 //! so that a lost event only delays a change. A look opens a file only if no engine can have it open, because closing a
 //! descriptor would drop the engine's locks on the file.
 
+pub(crate) mod absent;
 mod changes;
 mod events;
 mod followers;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use seawall_core::{Backoff, Shutdown};
+use seawall_core::{Backoff, Failure, Shutdown};
 use tokio::time::Instant;
 
 use self::changes::{Changes, changes};
@@ -57,13 +58,24 @@ pub(crate) struct Follower {
     /// Whether the folder could be read when all of it was looked at last.
     is_there: bool,
     sweep: Duration,
+    /// What the first look found, and what can't be protected.
+    unusable: Vec<Failure>,
 }
 
 impl Follower {
     /// A follower of a folder, which looks at all of it once in each `sweep`.
     pub(crate) fn new(config: DirectoryConfig, sweep: Duration) -> Self {
         let config = Arc::new(config);
-        Self { config, found: BTreeMap::new(), young: BTreeMap::new(), events: None, asks: None, is_there: true, sweep }
+        Self {
+            config,
+            found: BTreeMap::new(),
+            young: BTreeMap::new(),
+            events: None,
+            asks: None,
+            is_there: true,
+            sweep,
+            unusable: Vec::new(),
+        }
     }
 
     /// The databases that are in the folder now. If the folder is watched, no change is missed from here on.
@@ -78,7 +90,25 @@ impl Follower {
             let what = if self.is_there { "there is no database in it" } else { "it isn't there, or can't be read" };
             tracing::warn!(%folder, code = NOTHING_FOUND, "nothing of this folder is protected: {what}");
         }
-        found.new.iter().filter_map(|relative| self.of(relative)).collect()
+        let (mut usable, mut unusable) = (Vec::new(), Vec::new());
+        for relative in &found.new {
+            match self.of(relative) {
+                Ok(config) => usable.push(config),
+                Err(failure) => unusable.push(failure),
+            }
+        }
+        self.unusable = unusable;
+        usable
+    }
+
+    /// Whether changes of the folder are followed.
+    pub(crate) fn follows(&self) -> bool {
+        self.config.watch
+    }
+
+    /// The files that [`Self::begin`] found, and that can't be protected.
+    pub(crate) fn take_unusable(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.unusable)
     }
 
     /// Follows the folder until the shutdown.
@@ -160,7 +190,7 @@ impl Follower {
         });
         join_all(gone).await;
         for relative in &changes.new {
-            let Some(config) = self.of(relative) else { continue };
+            let Ok(config) = self.of(relative) else { continue };
             let name = config.name.clone();
             match fleet.find_new(config).await {
                 Ok(()) => {}
@@ -248,15 +278,18 @@ impl Follower {
         changes
     }
 
-    fn of(&self, relative: &Path) -> Option<DatabaseConfig> {
-        match self.config.database(relative) {
-            Ok(config) => Some(config),
-            Err(failure) => {
-                tracing::error!(code = failure.code, next = failure.next, "found, and not protected: {failure}");
-                None
-            }
-        }
+    fn of(&self, relative: &Path) -> Result<DatabaseConfig, Failure> {
+        self.config.database(relative).inspect_err(|failure| {
+            tracing::error!(code = failure.code, next = failure.next, "found, and not protected: {failure}");
+        })
     }
+}
+
+/// The databases that are in a folder now, for a command that looks at them. No event is waited for.
+pub async fn databases_in(config: &DirectoryConfig) -> Vec<DatabaseConfig> {
+    let mut follower = Follower::new(config.clone(), Duration::MAX);
+    let found = follower.changed(None, HashSet::new(), None).await;
+    found.new.iter().filter_map(|relative| follower.of(relative).ok()).collect()
 }
 
 async fn hear(events: Option<&mut Events>) -> Heard {

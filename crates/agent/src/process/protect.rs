@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Failure, IntegrityCheck, Journal, Kind, Point, RestoreRequest, Restored, Shutdown, TaskKind, When};
-use seawall_engines::ask;
+use seawall_engines::{ask, files_needed};
 use tokio::sync::{Semaphore, watch};
 
 use crate::Opener;
@@ -109,7 +109,7 @@ async fn carry_out(
     mut first: watch::Receiver<Option<Stop>>,
 ) -> Summary {
     let registry = job.registry.clone().filter(|_| job.services.socket.is_some()).map(Registry::new);
-    let (mut members, followers) = gather(&*databases, job, registry.as_ref()).await;
+    let (mut members, mut followers) = gather(&*databases, job, registry.as_ref()).await;
     // Where there is nothing to restore a signal that came already doesn't count here: what is committed is shipped.
     let (turns, journal) = (Semaphore::new(1), databases.journal());
     let opener = databases.prover();
@@ -133,14 +133,22 @@ async fn carry_out(
         let engines: Vec<_> = members.iter().filter_map(|member| member.engine.as_ref().ok().cloned()).collect();
         let points = process::take_points(&engines, job.also, shutdown, job.bound).await;
         let points = points.into_iter().map(|outcome| outcome.result.map(Some)).collect();
-        return Summary { outcomes: merge(members, points), child: None };
+        let mut outcomes = merge(members, points);
+        // A file of a folder that can't be protected is no database with a name, and still wasn't shipped.
+        let unusable = followers.iter_mut().flat_map(Follower::take_unusable);
+        outcomes.extend(unusable.map(|failure| Outcome { name: failure.object.clone(), result: Err(failure) }));
+        return Summary { outcomes, child: None };
     }
     if let Err((room, files)) = resources::make_room(members.len()) {
+        let needed = files_needed(u64::try_from(members.len()).unwrap_or(u64::MAX));
         tracing::error!(
+            code = "sqlite.no-room",
             files,
+            needed,
             room,
             databases = members.len(),
-            "too few files may be open for this many databases: raise the limit (LimitNOFILE, ulimit -n)"
+            next = format!("raise the limit to {needed} (LimitNOFILE= of the unit, ulimit -n)"),
+            "so few files may be open that there is room for {room} databases: the others wait, and are not protected"
         );
     }
     let fleet = Fleet::new(databases, shutdown.clone());
@@ -154,6 +162,7 @@ async fn carry_out(
     let actions = Arc::new(actions);
     let mut turn = actions.reloader().hold().await;
     let offered = Offered::begin(&job.services, outside, &actions, shutdown).await;
+    followers.retain(Follower::follows);
     let followers = Followers::start(followers, &fleet, shutdown, job.sweep);
     *turn = Some(Running { job: job.clone(), offered, followers, shutdown: shutdown.clone() });
     drop(turn);
@@ -177,9 +186,7 @@ async fn gather(databases: &dyn Databases, job: &Job, registry: Option<&Registry
     for config in &job.directories {
         let mut follower = Follower::new(config.clone(), job.sweep);
         wanted.extend(follower.begin().await.into_iter().map(|config| (config, Origin::Found)));
-        if config.watch && !job.once {
-            followers.push(follower);
-        }
+        followers.push(follower);
     }
     let (mut members, mut seen) = (Vec::with_capacity(wanted.len()), HashSet::new());
     for (config, origin) in wanted {

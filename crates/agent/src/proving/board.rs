@@ -4,14 +4,23 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seawall_core::{Backoff, Moment, Proof};
-use seawall_engines::proofs::{Last, Proving, due, standing, successor_due};
+use seawall_core::{Backoff, Failure, Moment, Proof};
+use seawall_engines::proofs::{Last, Proving, due, standing, standings, successor_due};
 use tokio::sync::Notify;
 
 use crate::config::{DatabaseConfig, SourceName};
 
 /// When records that couldn't be read are read again.
 const AGAIN: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(3600));
+
+/// After this time records are read again: another host may have proved the database, and found a fault.
+const AFRESH: Duration = Duration::from_secs(3600);
+
+/// How long records can't be read before a person hears of it: a store may be away for a moment.
+const TOLD_AFTER: Duration = Duration::from_secs(300);
+
+/// How long records can't be read before proofs are made without them. A person may have forbidden that they are read.
+const BLIND_AFTER: Duration = Duration::from_secs(3600);
 
 /// How far the clock of another host may be ahead. A later proof is of a wrong clock, and says nothing of when the next one is due.
 const AHEAD: Duration = Duration::from_secs(300);
@@ -36,12 +45,12 @@ pub(crate) struct Board {
 struct Known {
     /// The place of the records: another one has others.
     place: String,
-    /// Whether the records were read.
-    is_read: bool,
+    /// When the records were read last.
+    read_at: Option<Moment>,
     /// The newest proof.
     newest: Option<Proof>,
-    /// The proof that tells how the database stands: the newest, or an earlier failure that still stands.
-    standing: Option<Proof>,
+    /// The proofs that tell how each vault stands: its newest, or an earlier failure that still stands.
+    standings: Vec<Proof>,
     /// When the newest proof ended that said something about the objects.
     concluded: Option<Moment>,
     /// Since when it is known that there is no proof: by this process, by an earlier one, or by the records of proofs that couldn't be
@@ -49,12 +58,16 @@ struct Known {
     since: Moment,
     /// How often in a row they couldn't be read.
     unread: u32,
+    /// Since when they can't be read, and why.
+    unreadable: Option<(Moment, Failure)>,
     /// How often in a row it had no point.
     empty: u32,
     /// What came of the last try.
     last: Option<Last>,
-    /// Nothing is done before this moment.
+    /// No proof is made before this moment.
     not_before: Option<Moment>,
+    /// When the records are read again that couldn't be read.
+    read_again: Option<Moment>,
     /// When the next proof is due, by these settings.
     due: Option<(Arc<Proving>, Moment)>,
     /// When the successor of the newest proof that said something is due, by these settings.
@@ -62,6 +75,11 @@ struct Known {
 }
 
 impl Known {
+    /// Whether the records can't be read for so long.
+    fn is_unreadable_for(&self, time: Duration, now: Moment) -> bool {
+        self.unreadable.as_ref().is_some_and(|(since, _)| now.since(*since) >= time)
+    }
+
     /// Forgets what seems to have happened later than now: the clock was set back since.
     fn forget_the_future(&mut self, now: Moment) {
         let latest = now.after(AHEAD);
@@ -74,9 +92,14 @@ impl Known {
             self.since = self.since.min(now);
         }
         self.newest = self.newest.take().filter(|proof| proof.at <= latest);
-        self.standing = self.standing.take().filter(|proof| proof.at <= latest);
+        self.standings.retain(|proof| proof.at <= latest);
+        self.read_at = self.read_at.filter(|at| *at <= latest);
+        if let Some((since, _)) = &mut self.unreadable {
+            *since = (*since).min(now);
+        }
         // A wait that was computed by the other clock.
         self.not_before = self.not_before.filter(|at| *at <= now.after(LONGEST_WAIT));
+        self.read_again = self.read_again.filter(|at| *at <= now.after(LONGEST_WAIT));
     }
 }
 
@@ -117,7 +140,8 @@ impl Board {
         let Some(known) = self.known(config).filter(|known| known.since != Moment::default()) else {
             return (None, None);
         };
-        let Known { standing, concluded, since, .. } = known;
+        let Known { concluded, since, .. } = known;
+        let standing = standing(&known.standings).cloned();
         let due = match known.successor {
             Some((by, at)) if Arc::ptr_eq(&by, proving) => at,
             _ => {
@@ -132,6 +156,12 @@ impl Board {
         (standing, Some(due))
     }
 
+    /// Why the records of a database can't be read, and since when, if that is so for a while.
+    pub(crate) fn unreadable(&self, config: &DatabaseConfig, now: Moment) -> Option<(Moment, Failure)> {
+        config.prove.as_ref()?;
+        self.known(config).filter(|known| known.is_unreadable_for(TOLD_AFTER, now))?.unreadable
+    }
+
     /// The newest proof of a database.
     pub(super) fn newest(&self, config: &DatabaseConfig) -> Option<Proof> {
         self.known(config)?.newest
@@ -144,10 +174,16 @@ impl Board {
             return Turn::Read(now);
         };
         known.forget_the_future(now);
-        let begin = known.not_before.unwrap_or(now);
-        if !known.is_read {
-            return Turn::Read(begin);
-        }
+        let read = match known.read_at {
+            Some(at) if known.unreadable.is_none() => at.after(AFRESH),
+            _ => {
+                let again = known.read_again.unwrap_or(now);
+                if !known.is_unreadable_for(BLIND_AFTER, now) {
+                    return Turn::Read(again);
+                }
+                again
+            }
+        };
         let at = match &known.due {
             Some((by, at)) if Arc::ptr_eq(by, proving) => *at,
             // There may be thousands of databases, so that it is kept.
@@ -157,7 +193,11 @@ impl Board {
                 at
             }
         };
-        Turn::Prove { at: at.max(begin), since: known.last.map_or(known.since, |last| last.at) }
+        let at = at.max(known.not_before.unwrap_or(now));
+        if now < at && read < at {
+            return Turn::Read(read);
+        }
+        Turn::Prove { at, since: known.last.map_or(known.since, |last| last.at) }
     }
 
     /// What is known of a database; `None` if nothing was tried yet.
@@ -182,20 +222,18 @@ impl Board {
         proofs.retain(|proof| proof.at <= now.after(AHEAD));
         self.change(config, |known| {
             known.forget_the_future(now);
-            known.is_read = true;
-            (known.not_before, known.unread) = (None, 0);
-            if known.since == Moment::default() {
-                known.since = now;
-            }
+            known.read_at = Some(now);
+            (known.not_before, known.read_again) = (None, None);
+            (known.unread, known.unreadable) = (0, None);
+            known.since = if known.since == Moment::default() { now } else { known.since.min(now) };
             let concluded = proofs.iter().find(|proof| !proof.inconclusive).map(|proof| proof.at);
             known.concluded = known.concluded.max(concluded);
             if let (None, Some(oldest)) = (known.concluded, proofs.last()) {
                 known.since = known.since.min(oldest.at);
             }
             // What couldn't be recorded is newer than each record.
-            known.standing =
-                standing(known.newest.iter().filter(|own| proofs.iter().all(|proof| proof.at < own.at)).chain(&proofs))
-                    .cloned();
+            let own = known.newest.iter().filter(|own| proofs.iter().all(|proof| proof.at < own.at));
+            known.standings = standings(own.chain(&proofs)).into_iter().cloned().collect();
             let newest = proofs.into_iter().next();
             // What couldn't be recorded is newer.
             let is_newer = newest.as_ref().map(|proof| proof.at) > known.last.map(|last| last.at);
@@ -206,12 +244,17 @@ impl Board {
         });
     }
 
-    /// Notes that the records can't be read now. They are read again later, and later after each failure.
-    pub(super) fn unread(&self, config: &DatabaseConfig, now: Moment) {
+    /// Notes that the records can't be read now. They are read again later, and later after each failure. That there is a proof isn't known
+    /// then, so its successor is counted from now on if nothing else is known.
+    pub(super) fn unread(&self, config: &DatabaseConfig, failure: &Failure, now: Moment) {
         self.change(config, |known| {
-            known.is_read = false;
+            let since = known.unreadable.take().map_or(now, |(since, _)| since.min(now));
+            known.unreadable = Some((since, failure.clone()));
+            if known.since == Moment::default() {
+                known.since = now;
+            }
             known.unread = known.unread.saturating_add(1);
-            known.not_before = Some(now.after(AGAIN.after(known.unread)));
+            known.read_again = Some(now.after(AGAIN.after(known.unread)));
         });
     }
 
@@ -240,7 +283,7 @@ impl Board {
             if !proof.inconclusive {
                 known.concluded = Some(proof.at);
             }
-            known.standing = standing(std::iter::once(&proof).chain(&known.standing)).cloned();
+            known.standings = standings(std::iter::once(&proof).chain(&known.standings)).into_iter().cloned().collect();
             known.newest = Some(proof);
             known.empty = 0;
         });
@@ -293,15 +336,62 @@ mod tests {
         }
     }
 
+    fn away() -> Failure {
+        Failure::new(seawall_core::Kind::Denied, "vault.denied", "s3://b", "no right to list", "grant it")
+    }
+
+    #[test]
+    fn records_are_read_again_and_proofs_are_made_without_them() {
+        let (board, config) = (Board::default(), config());
+        let proving = config.prove.clone().expect("it is proved");
+        let turn = |now| board.turn(&config, &proving, at(now));
+        board.read(&config, vec![proof("20T05:10", false)], at("20T12:00"));
+        assert_eq!(turn("20T12:00"), Turn::Read(at("20T13:00")), "another host may prove it meanwhile");
+        board.read(&config, vec![proof("20T05:10", false)], at("21T04:30"));
+        let due = |since| Turn::Prove { at: at("21T05:00"), since: at(since) };
+        assert_eq!(turn("21T04:30"), due("20T05:10"), "they are read before the proof");
+        // What another host found is known without a restart.
+        let failed = Proof { inconclusive: false, ..proof("21T04:31", true) };
+        board.read(&config, vec![failed.clone(), proof("20T05:10", false)], at("21T04:40"));
+        assert_eq!(board.of(&config).0, Some(failed));
+        // They can't be read any more: for an hour they are waited for.
+        board.unread(&config, &away(), at("22T05:00"));
+        assert_eq!(turn("22T05:00"), Turn::Read(at("22T05:00").after(AGAIN.after(1))));
+        board.unread(&config, &away(), at("22T05:59"));
+        assert!(matches!(turn("22T05:59"), Turn::Read(_)));
+        let Turn::Prove { at: now, .. } = turn("22T06:05") else { panic!("it is proved without them") };
+        assert_eq!(now, at("22T06:05"));
+        board.proved(&config, proof("22T06:06", false));
+        assert!(matches!(turn("22T06:06"), Turn::Read(_)), "until the next proof they are tried again");
+        assert_eq!(board.of(&config).0.map(|proof| proof.at), Some(at("22T06:06")));
+    }
+
+    #[test]
+    fn each_vault_stands_for_itself() {
+        let (board, config) = (Board::default(), config());
+        let of = |vault: &str, proof| Proof { vault: vault.into(), ..proof };
+        let failed = |vault, moment| of(vault, Proof { inconclusive: false, ..proof(moment, true) });
+        board.read(&config, vec![failed("v2", "20T06:00"), failed("v1", "20T05:00")], at("20T12:00"));
+        board.proved(&config, of("v2", proof("21T05:00", false)));
+        assert_eq!(board.of(&config).0, Some(failed("v1", "20T05:00")));
+        board.proved(&config, of("v2", proof("22T05:00", false)));
+        assert_eq!(board.of(&config).0, Some(failed("v1", "20T05:00")));
+        board.proved(&config, of("v1", proof("23T05:00", false)));
+        assert_eq!(board.of(&config).0, Some(of("v1", proof("23T05:00", false))));
+    }
+
     #[test]
     fn what_the_status_shows_of_proofs() {
         let (board, config) = (Board::default(), config());
         assert_eq!(board.of(&config), (None, None), "nothing is known yet");
-        board.unread(&config, at("20T11:00"));
-        assert_eq!(board.of(&config), (None, None), "the records aren't known");
-        assert_eq!(board.known(&config).and_then(|known| known.not_before), Some(at("20T11:00").after(AGAIN.after(1))));
+        board.unread(&config, &away(), at("20T11:00"));
+        assert_eq!(board.of(&config), (None, Some(at("20T11:00"))), "the records aren't known, so there may be none");
+        assert_eq!(board.unreadable(&config, at("20T11:04")), None, "the store may be away for a moment");
+        assert_eq!(board.unreadable(&config, at("20T11:05")), Some((at("20T11:00"), away())));
+        assert_eq!(board.known(&config).and_then(|known| known.read_again), Some(at("20T11:00").after(AGAIN.after(1))));
         board.read(&config, Vec::new(), at("20T12:00"));
-        assert_eq!(board.of(&config), (None, Some(at("20T12:00"))), "there is none");
+        assert_eq!(board.of(&config), (None, Some(at("20T11:00"))), "there is none");
+        assert_eq!(board.unreadable(&config, at("20T13:05")), None);
         // Another process of this machine knew it before, and so do records of proofs that couldn't be made.
         board.unproved_since(&config, at("20T13:00"));
         board.unproved_since(&config, at("20T09:00"));

@@ -1,7 +1,8 @@
 //! Proves databases by their schedules: one at a time, beside the protection, also after a restart.
 //!
 //! Whether a proof is due follows from the schedule, the newest record in the vault, and the time (`seawall_engines::proofs::due`). So
-//! the records are read once when a database comes, and again before each proof: another host may have proved it. All of that happens
+//! the records are read when a database comes, again once an hour, and before each proof: another host may have proved it. If they can't be
+//! read for an hour, proofs are made by what this process knows. All of that happens
 //! `aside`, on a thread with a runtime and connections of its own, which gives way to everything else. A stop ends a proof at once, and
 //! so does a reload of a configuration that doesn't ask for it any more.
 //! `board` holds what is known, for the status.
@@ -170,10 +171,14 @@ async fn read(opener: &Arc<Opener>, board: &Board, batch: &[DatabaseConfig], sto
         let apart = &opener.apart(JOBS);
         let read = async |database: &DatabaseConfig| {
             let read = tokio::time::timeout(READING, apart.proofs(database)).await;
-            let recorded = read.unwrap_or_else(|_| Err(late(database)))?;
+            let place = apart.place_here(database);
+            let recorded = read.unwrap_or_else(|_| Err(late(database))).map_err(|failure| {
+                // That there is a proof isn't known.
+                (failure, Some(place.note_proved(false, SystemClock.now())))
+            })?;
             let is_proved = recorded.proofs.iter().any(|proof| !proof.inconclusive);
-            let since = apart.place_here(database).note_proved(is_proved, SystemClock.now());
-            Ok::<_, Failure>((recorded, since))
+            let since = place.note_proved(is_proved, SystemClock.now());
+            Ok::<_, (Failure, Option<Moment>)>((recorded, since))
         };
         stream::iter(&databases).map(read).buffered(READ_TOGETHER).collect::<Vec<_>>().await
     };
@@ -185,13 +190,18 @@ async fn read(opener: &Arc<Opener>, board: &Board, batch: &[DatabaseConfig], sto
     }
     let mut read = read.unwrap_or_default().into_iter();
     for config in batch {
-        match read.next().unwrap_or_else(|| Err(late(config))) {
+        match read.next().unwrap_or_else(|| Err((late(config), None))) {
             Ok((recorded, since)) => {
                 tell_doubts(config, &recorded);
                 board.unproved_since(config, since);
                 board.read(config, recorded.proofs, SystemClock.now());
             }
-            Err(failure) => unread(board, config, &failure),
+            Err((failure, since)) => {
+                if let Some(since) = since {
+                    board.unproved_since(config, since);
+                }
+                unread(board, config, &failure);
+            }
         }
     }
 }
@@ -335,7 +345,7 @@ fn unread(board: &Board, config: &DatabaseConfig, failure: &Failure) {
         next = failure.next,
         "the records of its proofs can't be read: {failure}"
     );
-    board.unread(config, SystemClock.now());
+    board.unread(config, failure, SystemClock.now());
 }
 
 fn late(config: &DatabaseConfig) -> Failure {

@@ -29,14 +29,16 @@ fn whose_turn_it_is() {
     };
     let expect = |unread: &str, due: &str, then: Option<&str>| (unread.to_owned(), due.to_owned(), then.map(at));
     assert_eq!(now_and_then("20T12:00"), expect("ab", "", None));
-    board.read(a, Vec::new(), at("20T11:00"));
+    board.read(a, Vec::new(), at("20T11:30"));
     assert_eq!(now_and_then("20T12:00"), expect("b", "a", None));
     // The records of one can't be read, and the other has no point yet.
-    board.unread(b, at("20T12:00"));
+    let away = Failure::new(seawall_core::Kind::Unavailable, "vault.unavailable", "v", "away", "wait");
+    board.unread(b, &away, at("20T12:00"));
     board.pass_over(a, at("20T12:00"));
     assert_eq!(now_and_then("20T12:00").2, Some(at("20T12:00").after(Duration::from_secs(2))));
-    assert_eq!(now_and_then("20T13:30"), expect("b", "a", None));
+    assert_eq!(now_and_then("20T12:40"), expect("b", "a", None));
     board.read(b, Vec::new(), at("20T10:00"));
+    [a, b].into_iter().for_each(|config| board.read(config, Vec::new(), at("20T13:30")));
     assert_eq!(now_and_then("20T13:30"), expect("", "ba", None), "what has waited for longer comes first");
     board.passed(b, at("20T13:30"));
     assert_eq!(now_and_then("20T13:30"), expect("", "a", Some("20T13:31")));

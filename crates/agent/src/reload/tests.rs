@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use seawall_core::Engine;
-use seawall_vault::{Environment, VaultUrl};
+use seawall_vault::Environment;
 
 use super::*;
-use crate::config::{Config, DirectoryConfig, McpConfig, Pattern, Services, SocketConfig, Surroundings};
+use crate::config::{Config, McpConfig, Services, SocketConfig, Surroundings};
 use crate::control::{Registration, Registry};
 use crate::fleet::{Fleet, Member};
 use crate::services::Outside;
-use crate::testing::{Stubs, database, job};
+use crate::testing::{Stubs, database, folder, job};
 
 const FILE: &str = "/etc/seawall.yml";
 
@@ -305,18 +305,6 @@ async fn what_was_registered_stays_and_follows_the_defaults() {
 }
 
 /// A folder of databases whose stubs work.
-fn folder(dir: &Path, watch: bool) -> DirectoryConfig {
-    DirectoryConfig {
-        dir: dir.to_owned(),
-        pattern: Pattern::parse("*.db").expect("a pattern"),
-        recursive: false,
-        watch,
-        prefix: Some("work-".into()),
-        state: None,
-        template: DatabaseConfig::new("work-".into(), dir.to_owned(), VaultUrl::parse("/vault/f").expect("a place")),
-    }
-}
-
 #[tokio::test]
 async fn folders_come_go_and_take_over() {
     let data = tempfile::tempdir().expect("a folder");

@@ -1,7 +1,8 @@
 //! A sign of life to a monitoring service: a request now and then, as long as everything is protected.
 //!
 //! The service raises the alarm when none comes. So a heartbeat is sent only if no database has a critical alarm that isn't
-//! silenced, none has had anything waiting for longer than the interval, and every one is protected. This is the one timer that a
+//! silenced, none has had anything waiting for longer than the interval, every one is protected, and something of each folder of
+//! databases is. This is the one timer that a
 //! process has for it, and it has it only if it is asked for.
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use seawall_vault::HttpClient as Client;
 
 use crate::config::{HeartbeatConfig, Hidden};
 use crate::control::Actions;
+use crate::folders::absent::FOLDER;
 
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,7 +27,7 @@ pub(crate) async fn beat(config: HeartbeatConfig, client: Client, actions: Arc<A
             () = shutdown.graceful() => return,
             () = tokio::time::sleep(config.interval) => {}
         }
-        let all = actions.status(None).await.unwrap_or_default();
+        let all = actions.status_of_all(false).await.unwrap_or_default();
         if let Some(sick) = all.iter().find(|status| !is_well(status, config.interval)) {
             tracing::warn!(database = sick.name, phase = ?sick.phase, "no heartbeat: not everything is protected");
             continue;
@@ -50,9 +52,12 @@ async fn send(client: &Client, url: &Hidden) -> Result<(), String> {
     }
 }
 
-/// Whether a database is as safe as it is meant to be. One that isn't there yet, or was stopped by someone, has
+/// Whether a database is as safe as it is meant to be. Of a folder of databases one must be protected. One that isn't there yet, or was stopped by someone, has
 /// nothing to protect; one that was there and is gone is not well.
 fn is_well(status: &Status, interval: Duration) -> bool {
+    if status.engine == FOLDER {
+        return status.alarms.is_empty();
+    }
     let waits_long = Duration::from_millis(status.lag_ms) > interval;
     match status.phase {
         // Nothing shows yet that the database is protected.

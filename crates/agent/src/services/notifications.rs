@@ -41,9 +41,11 @@ pub(crate) async fn notify(
     }
 }
 
-/// The status of each database, as far as it is known without asking a vault.
+/// The status of each database, as far as it is known without asking a vault, and of each folder of databases.
 async fn statuses(actions: &Actions) -> Vec<Status> {
-    actions.known_status(&actions.members()).await
+    let mut all = actions.known_status(&actions.members()).await;
+    all.extend(actions.folders().await);
+    all
 }
 
 /// What was seen at the last look.

@@ -2,14 +2,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module asks the system")]
 
-use rustix::process::{Resource, getrlimit, setrlimit};
-
-/// Descriptors that one database takes while nothing happens: its file, its wal-index, and its two locks.
-const PER_DATABASE: u64 = 4;
-
-/// Descriptors that the process takes besides: the runtime, events, sockets, connections, and a few more for each database
-/// at which something happens just now.
-const BESIDES: u64 = 512;
+use rustix::process::{Resource, getrlimit};
+use seawall_engines::{files_needed, room_with};
 
 /// What the process uses. `None` where the system doesn't tell.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -45,31 +39,16 @@ fn cpu_seconds() -> Option<f64> {
     Some(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
 }
 
-/// How many files a process has open that protects so many databases.
-pub fn files_needed(databases: u64) -> u64 {
-    databases.saturating_mul(PER_DATABASE).saturating_add(BESIDES)
-}
-
 /// Raises the limit on open files as far as `databases` need and the system allows.
 ///
 /// # Errors
 /// How many databases there is room for, and how many files may be open, if that isn't enough.
 pub(crate) fn make_room(databases: usize) -> Result<(), (u64, u64)> {
-    let needed = files_needed(u64::try_from(databases).unwrap_or(u64::MAX));
-    let mut limit = getrlimit(Resource::Nofile);
-    let enough = |limit: Option<u64>| limit.is_none_or(|limit| limit >= needed);
-    if enough(limit.current) {
-        return Ok(());
+    let databases = u64::try_from(databases).unwrap_or(u64::MAX);
+    match seawall_host::allow_files(files_needed(databases)) {
+        Some(files) if room_with(files) < databases => Err((room_with(files), files)),
+        _ => Ok(()),
     }
-    // As much as is allowed: databases may come later.
-    limit.current = limit.maximum;
-    let raised = setrlimit(Resource::Nofile, limit).is_ok();
-    let now = getrlimit(Resource::Nofile).current;
-    if raised && enough(now) {
-        return Ok(());
-    }
-    let files = now.unwrap_or(u64::MAX);
-    Err((files.saturating_sub(BESIDES) / PER_DATABASE, files))
 }
 
 #[cfg(test)]

@@ -134,6 +134,7 @@ mod tests {
             inconclusive,
             doubts: Vec::new(),
             host: "h".into(),
+            vault: String::new(),
         };
         let late = Some(Severity::Warning);
         for (made, alarm, tone, text) in [

@@ -7,7 +7,7 @@ use seawall_config::{Fields, Location};
 use seawall_core::{Severity, parse_duration};
 
 /// Every alarm, with its key in a configuration.
-pub const CODES: [&str; 23] = [
+pub const CODES: [&str; 24] = [
     "alarm.backup-overdue",
     "alarm.chain",
     "alarm.clock",
@@ -16,6 +16,7 @@ pub const CODES: [&str; 23] = [
     "alarm.disk",
     "alarm.error",
     "alarm.failing",
+    "alarm.folder",
     "alarm.halted",
     "alarm.hole",
     "alarm.lag",

@@ -1,6 +1,7 @@
 //! The facts of an alarm that only this machine knows, and where they are.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use seawall_core::{Alarm, Failure, Moment, Status};
 
@@ -24,6 +25,8 @@ pub struct Local {
     pub silenced_until: Option<Moment>,
     /// When the successor of the newest proof is or was due; `None` if the database isn't proved by a schedule, or if that isn't known.
     pub proof_due: Option<Moment>,
+    /// For how long the work that the status shows hasn't moved, as far as this process was asked.
+    pub unmoved: Duration,
 }
 
 impl Place {
@@ -67,6 +70,7 @@ impl Place {
             free: self.state.as_deref().and_then(seawall_host::free_space),
             silenced_until: self.silence.as_deref().and_then(|file| silence::read(file, now)),
             proof_due: None,
+            unmoved: Duration::ZERO,
         }
     }
 

@@ -46,6 +46,9 @@ pub enum Keeper {
 /// How often merging or deleting fails in a row before it counts as stuck: one failure may be a store that was away.
 const STUCK: u64 = 3;
 
+/// How many times the limit a proof may be late before that is critical.
+const LONG: u32 = 7;
+
 /// For how long the hole is told that a restore made.
 const AFTER_A_RESTORE: Duration = Duration::from_secs(3600);
 
@@ -80,9 +83,12 @@ pub fn is_urgent(alarms: &[Alarm]) -> bool {
     alarms.iter().any(|alarm| alarm.severity == Severity::Critical && alarm.silenced_until.is_none())
 }
 
+/// Alarms of something that happened once. Another one later has its own moment.
+const OF_EVENTS: [&str; 1] = ["alarm.hole"];
+
 /// Gives an alarm that was active before the moment at which it was first seen, if that is earlier.
 pub fn keep_since(before: &[Alarm], now: &mut [Alarm]) {
-    for alarm in now {
+    for alarm in now.iter_mut().filter(|alarm| !OF_EVENTS.contains(&&*alarm.code)) {
         if let Some(known) = before.iter().find(|known| known.code == alarm.code) {
             alarm.since = alarm.since.min(known.since);
         }
@@ -106,8 +112,18 @@ fn of_phase(facts: &Facts<'_>) -> Option<Alarm> {
         Some(error) => of(error, code, Severity::Critical, what),
         None => alarm(code, Severity::Critical, what, SEE_STATUS, *at),
     };
+    if let Some((error, is_missing)) = error.as_ref().and_then(|error| Some((error, trouble::is_of_folder(error)?))) {
+        let severity = if is_missing { Severity::Critical } else { Severity::Warning };
+        return Some(of(error, "alarm.folder", severity, "a folder of databases"));
+    }
     match phase {
         Phase::Halted => Some(told("alarm.halted", "protection has stopped until a person acts")),
+        // The other alarm has the error's text and its next step.
+        Phase::Failing if error.as_ref().is_some_and(trouble::holds_commits) => {
+            let (cause, next) =
+                ("protection fails and is retried, as alarm.commits-wait says", "see alarm.commits-wait");
+            Some(alarm("alarm.failing", Severity::Critical, cause, next, error.as_ref().map_or(*at, |error| error.at)))
+        }
         Phase::Failing => Some(told("alarm.failing", "protection fails and is retried")),
         // A database that was never there has no error.
         Phase::Waiting if error.is_some() => Some(told("alarm.failing", "the database isn't there")),
@@ -126,7 +142,7 @@ fn of_phase(facts: &Facts<'_>) -> Option<Alarm> {
 
 /// Whether changes wait for longer than they may, or a backup is late.
 fn of_lag(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Option<Alarm> {
-    let Status { phase, error, progress, lag_ms, .. } = facts.status;
+    let Status { phase, error, progress, lag_ms, protected, .. } = facts.status;
     // Another process has the lease and protects the database; what this process knows of it is old.
     let waits_for_turn = error.as_ref().is_some_and(trouble::is_in_turn);
     if matches!(phase, Phase::Stopped | Phase::Waiting) || waits_for_turn {
@@ -136,9 +152,19 @@ fn of_lag(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Option<Alarm> {
     let since = now.before(waits);
     let span = span(waits);
     if facts.is_scheduled {
-        // A backup that is being made ends the delay, or its failure is an alarm of its own.
-        let late = progress.is_none() && limits.backup_overdue.is_some_and(|limit| waits > limit);
-        let cause = format!("a backup should have been made {span} ago");
+        // A backup that is being made ends the delay, or its failure is an alarm of its own. One that hangs does neither.
+        let unmoved = facts.local.unmoved;
+        let hangs = |limit| progress.is_none() || unmoved > limit;
+        let is_first = protected.is_none() && progress.is_some();
+        let late = limits.backup_overdue.is_some_and(|limit| (waits > limit || is_first) && hangs(limit));
+        let cause = match progress {
+            None => format!("a backup should have been made {span} ago"),
+            Some(_) if is_first => format!("the first backup hasn't moved for {}", self::span(unmoved)),
+            Some(_) => format!(
+                "a backup should have been made {span} ago, and the one that is being made hasn't moved for {}",
+                self::span(unmoved)
+            ),
+        };
         let next = "see in the log why it wasn't made; `seawall backup` makes one now";
         return late.then(|| alarm("alarm.backup-overdue", Severity::Critical, cause, next, since));
     }
@@ -206,7 +232,14 @@ fn of_proof(status: &Status) -> Option<Alarm> {
             (Severity::Warning, format!("the newest proof couldn't be made: {what}{more}"), next)
         }
         false => {
-            let next = "restore an earlier point that is sound (`--at`), then protect into a new prefix, which begins with a base";
+            let next = match &*status.engine {
+                "sqlite" | "lmdb" => {
+                    "restore an earlier point that is sound (`--at`), then protect into a new prefix, which begins with a base"
+                }
+                _ => {
+                    "make another backup (`seawall backup`), and prove it; until then restore an earlier one that is sound (`--at`)"
+                }
+            };
             (Severity::Critical, format!("the newest proof failed: {what}{more}"), next)
         }
     };
@@ -225,7 +258,9 @@ fn of_proof_age(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Option<Alarm
     let is_late = facts.status.protected.is_some() && now.since(due) > limit;
     let cause = format!("a proof has been due since {due}, and was to be made within {}", span(limit));
     let next = "see what the log says of proofs, or prove it with `seawall verify --restore`";
-    is_late.then(|| alarm("alarm.proof-age", Severity::Warning, cause, next, due.after(limit)))
+    // A database that can't be proved for long isn't known to be restorable.
+    let severity = if now.since(due) > limit.saturating_mul(LONG) { Severity::Critical } else { Severity::Warning };
+    is_late.then(|| alarm("alarm.proof-age", severity, cause, next, due.after(limit)))
 }
 
 /// Whether a new hole is in the history. It can't be mended, so it is told for a while; for a shorter one if a restore made it, because

@@ -82,6 +82,8 @@ fn what_each_status_means() {
         (at(Halted), &plain, Some(("alarm.halted", Critical))),
         (Status { error: error("vault.denied", 9), ..at(Failing) }, &plain, Some(("alarm.failing", Critical))),
         (at(Waiting), &plain, None),
+        (Status { error: error("agent.nothing-found", 1), ..at(Waiting) }, &plain, Some(("alarm.folder", Warning))),
+        (Status { error: error("agent.folder-missing", 1), ..at(Waiting) }, &plain, Some(("alarm.folder", Critical))),
         (Status { error: error("sqlite.missing", 1), ..at(Waiting) }, &plain, Some(("alarm.failing", Critical))),
         (Status { lag_ms: 5 * MINUTE, ..at(Protecting) }, &plain, None),
         (Status { lag_ms: 5 * MINUTE + 1, ..at(Protecting) }, &plain, Some(("alarm.lag", Critical))),
@@ -183,13 +185,49 @@ fn a_proof_may_be_late_for_a_while() {
         (&protected, None, &plain, Vec::new()),
         (&protected, Some(NOW.after(day)), &plain, Vec::new()),
         (&protected, Some(NOW.before(day)), &plain, Vec::new()),
-        (&protected, Some(NOW.before(day + Duration::from_millis(1))), &plain, late),
+        (&protected, Some(NOW.before(day + Duration::from_millis(1))), &plain, late.clone()),
+        (&protected, Some(NOW.before(day * 7)), &plain, late.clone()),
+        (&protected, Some(NOW.before(day * 8)), &plain, vec![("alarm.proof-age".to_owned(), Severity::Critical)]),
         (&protected, Some(NOW.before(day * 9)), &off, Vec::new()),
         (&at(Phase::Protecting), Some(NOW.before(day * 9)), &plain, Vec::new()),
     ] {
         let local = Local { proof_due: due, ..Local::default() };
         assert_eq!(codes(&Facts { local, ..facts(status) }, limits), expected, "{due:?}");
     }
+}
+
+#[test]
+fn a_backup_that_hangs_is_overdue() {
+    let underway = seawall_core::Underway { stage: "rows".into(), done_bytes: 7, total_bytes: None };
+    let plain = Limits::default();
+    let hour = Duration::from_secs(3600);
+    let overdue = vec![("alarm.backup-overdue".to_owned(), Severity::Critical)];
+    for (minutes, progress, unmoved, expected) in [
+        (61, None, Duration::ZERO, overdue.clone()),
+        (61, Some(underway.clone()), Duration::ZERO, Vec::new()),
+        (61, Some(underway.clone()), hour, Vec::new()),
+        (61, Some(underway.clone()), hour + Duration::from_secs(1), overdue),
+        (59, Some(underway), hour * 9, Vec::new()),
+    ] {
+        let point = Point { position: "1".into(), moment: Moment::from_millis(0) };
+        let status = Status { lag_ms: minutes * MINUTE, progress, protected: Some(point), ..at(Phase::Protecting) };
+        let local = Local { unmoved, ..Local::default() };
+        let found = codes(&Facts { is_scheduled: true, local, ..facts(&status) }, &plain);
+        assert_eq!(found, expected, "{minutes} {unmoved:?}");
+        // The first one: nothing is late before it.
+        let first = Status { lag_ms: 0, protected: None, ..status.clone() };
+        let found = codes(&Facts { is_scheduled: true, local, ..facts(&first) }, &plain);
+        assert_eq!(found.len(), usize::from(first.progress.is_some() && unmoved > hour), "{unmoved:?}");
+    }
+}
+
+#[test]
+fn an_error_that_has_its_own_alarm_is_told_once() {
+    let status = Status { error: error("postgres.commits-wait", 1), ..at(Phase::Failing) };
+    let told = alarms(&facts(&status), &Limits::default(), NOW);
+    let message = &status.error.as_ref().expect("an error").message;
+    assert_eq!(told.iter().map(|alarm| &*alarm.code).collect::<Vec<_>>(), ["alarm.failing", "alarm.commits-wait"]);
+    assert_eq!(told.iter().filter(|alarm| alarm.cause.contains(&**message)).count(), 1, "{told:?}");
 }
 
 #[test]
@@ -255,4 +293,8 @@ fn an_alarm_keeps_its_beginning_for_as_long_as_it_lasts() {
     ];
     keep_since(&[begun], &mut now);
     assert_eq!(now.iter().map(|alarm| alarm.since.as_millis()).collect::<Vec<_>>(), [3, 9]);
+    let hole = |since| alarm("alarm.hole", Severity::Warning, "a", "b", Moment::from_millis(since));
+    let mut second = [hole(9)];
+    keep_since(&[hole(3)], &mut second);
+    assert_eq!(second, [hole(9)], "another hole is no longer one of before");
 }

@@ -5,16 +5,20 @@
 //! the rows that are shown, and only where there is something to read: the newest proof, and the newest links of backup sets (`linked`).
 //! `choose` filters and sorts.
 //!
-//! Memory is that of the databases, not of their objects.
+//! Memory is that of the databases, not of their objects, and what is remembered of a prefix is bounded (`bound`): anybody who can write
+//! there can make up millions of databases. So is the time that the objects of one database, and of all of them, are read for.
 
+mod bound;
 mod choose;
 mod linked;
 mod names;
 mod tally;
 mod trend;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_archive::{Link, SetId, Timetable};
@@ -23,7 +27,9 @@ use seawall_core::{
 };
 use seawall_vault::{Access, Noted, ObjectKey, Prefix, Vault, VaultUrl};
 use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
 
+use self::bound::Bound;
 pub use self::choose::{Choose, Filter, Order};
 use self::names::named;
 use self::tally::{Form, Sum, Tally};
@@ -36,6 +42,12 @@ use crate::recognise::is_there;
 
 /// Databases whose objects are read at once.
 const AT_ONCE: usize = 16;
+
+/// How long the objects of one database are read.
+const ONE_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long those of all databases are read: 50,000 databases in a store that answers within 50 ms.
+const ALL_WITHIN: Duration = Duration::from_secs(600);
 
 /// The largest link of a chain that is read.
 const MOST_OF_LINK: u64 = 1 << 20;
@@ -124,6 +136,9 @@ pub struct Catalogued {
     /// Names that can't be objects, and behind which nothing was looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed_over: Option<Failure>,
+    /// Why the listing ended before its end, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_short: Option<Failure>,
     /// When the vault was listed.
     pub at: Moment,
     /// Requests for pages of the listing.
@@ -136,6 +151,17 @@ impl Opener {
     /// # Errors
     /// When the prefix can't be listed, or is a folder that isn't there. What can't be read of one database is a doubt of that database.
     pub async fn catalogue(&self, url: &VaultUrl, choose: &Choose) -> Result<Catalogued, Failure> {
+        self.catalogue_within(url, choose, Bound::default(), (ONE_WITHIN, ALL_WITHIN)).await
+    }
+
+    /// The same. `times` say how long the objects of one database are read, and those of all.
+    async fn catalogue_within(
+        &self,
+        url: &VaultUrl,
+        choose: &Choose,
+        mut bound: Bound,
+        times: (Duration, Duration),
+    ) -> Result<Catalogued, Failure> {
         is_there(url)?;
         let now = SystemClock.now();
         // Each database has a marker of its own, and a listing needs no key.
@@ -144,20 +170,47 @@ impl Opener {
         let noted = Noted::default();
         let mut catalogued = Catalogued { at: now, ..Catalogued::default() };
         let mut entries = Box::pin(vault.entries_noting(&Prefix::all(), None, &noted));
+        let mut cut = None;
         while let Some(entry) = entries.try_next().await? {
+            if !bound.takes_another() {
+                cut = Some(entry.key);
+                break;
+            }
             let Some(named) = named(vault.scheme(), entry.key.as_str()) else {
                 catalogued.foreign_objects += 1;
                 catalogued.foreign_bytes = catalogued.foreign_bytes.saturating_add(entry.size);
                 continue;
             };
             let key = (named.root.to_owned(), named.database.unwrap_or_default());
-            tallies.entry(key).or_default().add(named.fact, entry.size, entry.modified);
+            let names = key.0.len() + key.1.len();
+            let tally = match tallies.entry(key) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    bound.begin(names);
+                    new.insert(Tally::default())
+                }
+            };
+            bound.add(tally.add(named.fact, entry.size, entry.modified));
         }
         catalogued.passed_over = noted.so_far().failure(&url.to_string());
         catalogued.listed_pages = vault.counts().list;
-        let rows = rows(tallies, url, now);
+        let mut rows = rows(tallies, url, now);
         catalogued.found = u64::try_from(rows.len()).unwrap_or(u64::MAX);
-        let read = |row: Row| async { self.read_more(row, url, now).await };
+        if let Some(key) = cut {
+            bound::leave_open(&mut rows, key.as_str());
+            catalogued.cut_short = Some(bound.failure(&vault.object(&key), rows.len()));
+        }
+        let (one, all) = times;
+        let end = Instant::now() + all;
+        let read = |row: Row| async {
+            let own_end = end.min(Instant::now() + one);
+            let whose = if own_end < end { Ok(one) } else { Err(all) };
+            if own_end <= Instant::now() {
+                return late(row, whose, now);
+            }
+            let read = timeout_at(own_end, self.read_more(row.clone(), url, now)).await;
+            read.unwrap_or_else(|_| late(row, whose, now))
+        };
         let rows = if choose.needs_content() { rows } else { choose.choose(rows) };
         let all = stream::iter(rows).map(read).buffered(AT_ONCE).collect().await;
         // What was read may change the order.
@@ -284,6 +337,18 @@ impl Row {
         self.schedule = schedule.map(|schedule| schedule.text().to_owned());
         self.doubts.extend(doubt);
     }
+}
+
+/// A row whose objects weren't read in time: its own time, or that of all.
+fn late(mut row: Row, time: Result<Duration, Duration>, now: Moment) -> Row {
+    row.doubts.push(match time {
+        Ok(own) => format!("its objects weren't read within {} s, so its alarms aren't known", own.as_secs()),
+        Err(all) => format!(
+            "its objects weren't read: those of the databases of this prefix took longer than {} s in all. Ask for fewer: `seawall fleet --filter NAME`, or a longer prefix",
+            all.as_secs()
+        ),
+    });
+    judged(row, now)
 }
 
 /// The newest link, and the one before it where that doesn't name the newest set.
@@ -424,7 +489,9 @@ mod tests {
 
     fn row(root: &str, facts: &[(Fact, i64)], now: i64) -> Row {
         let mut tally = Tally::default();
-        facts.iter().for_each(|(fact, hours)| tally.add(fact.clone(), 10, at(*hours)));
+        for (fact, hours) in facts {
+            tally.add(fact.clone(), 10, at(*hours));
+        }
         let tallies = BTreeMap::from([((root.to_owned(), String::new()), tally)]);
         rows(tallies, &VaultUrl::parse("file:///backups").expect("a URL"), at(now)).remove(0)
     }
@@ -432,6 +499,64 @@ mod tests {
     fn sets() -> Vec<(Fact, i64)> {
         let set = |hours| (Fact::Index(SetId::new(at(hours), 1)), hours);
         vec![set(0), set(24), set(48), (Fact::Link(3), 48)]
+    }
+
+    /// A prefix in a folder, with a replica of two objects for each name.
+    fn prefix(names: &[&str]) -> (tempfile::TempDir, VaultUrl) {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in names {
+            for object in ["ltx/9/0000000000000001-0000000000000005.ltx", "ltx/0/0000000000000006-0000000000000006.ltx"]
+            {
+                let file = folder.path().join(name).join(object);
+                #[expect(clippy::disallowed_methods, reason = "tests are an edge")]
+                let made =
+                    std::fs::create_dir_all(file.parent().expect("a folder")).and_then(|()| std::fs::write(&file, "x"));
+                made.expect("written");
+            }
+        }
+        let url = VaultUrl::parse(&format!("file://{}", folder.path().display())).expect("a URL");
+        (folder, url)
+    }
+
+    #[tokio::test]
+    async fn a_prefix_with_more_than_is_remembered_is_shown_as_far_as_it_goes() {
+        let (_folder, url) = prefix(&["a", "b", "c"]);
+        let opener = Opener::new(seawall_vault::Environment::default(), 1);
+        let times = (ONE_WITHIN, ALL_WITHIN);
+        let whole = opener.catalogue_within(&url, &Choose::default(), Bound::default(), times).await.expect("listed");
+        assert_eq!((whole.found, whole.cut_short), (3, None));
+        for (most, found, open) in [(6, 3, false), (5, 3, true), (3, 2, true)] {
+            let bound = Bound::new(usize::MAX, most);
+            let cut = opener.catalogue_within(&url, &Choose::default(), bound, times).await.expect("listed");
+            assert_eq!((cut.found, cut.cut_short.is_some()), (found, open), "{most}");
+            let told = cut.databases.last().expect("a row").doubts.iter().any(|doubt| doubt.contains("ended among"));
+            assert_eq!(told, open, "{most}: {:?}", cut.databases);
+            assert!(cut.databases[0].is_fine(), "what came before is whole");
+        }
+        let bound = Bound::new(1, u64::MAX);
+        let cut = opener.catalogue_within(&url, &Choose::default(), bound, times).await.expect("listed");
+        assert_eq!((cut.found, cut.cut_short.map(|failure| failure.code)), (1, Some("fleet.cut-short")));
+    }
+
+    #[tokio::test]
+    async fn objects_that_are_not_read_in_time_are_told() {
+        let (folder, url) = prefix(&["a"]);
+        let record = folder.path().join("a/seawall/proofs/20261120T101112123Z-0000000a.json");
+        #[expect(clippy::disallowed_methods, reason = "tests are an edge")]
+        let made =
+            std::fs::create_dir_all(record.parent().expect("a folder")).and_then(|()| std::fs::write(&record, "{}"));
+        made.expect("written");
+        let opener = Opener::new(seawall_vault::Environment::default(), 1);
+        for (times, told) in [
+            ((Duration::ZERO, ALL_WITHIN), "weren't read within 0 s"),
+            ((ONE_WITHIN, Duration::ZERO), "longer than 0 s in all"),
+        ] {
+            let late =
+                opener.catalogue_within(&url, &Choose::default(), Bound::default(), times).await.expect("listed");
+            let doubts = &late.databases[0].doubts;
+            assert!(doubts.iter().any(|doubt| doubt.contains(told)), "{doubts:?}");
+            assert!(!late.databases[0].is_fine());
+        }
     }
 
     #[test]
@@ -490,6 +615,7 @@ mod tests {
             inconclusive: false,
             doubts: Vec::new(),
             host: "h".into(),
+            vault: String::new(),
         };
         let former = judged(Row { proof: Some(failed), ..row("a", &facts, 3) }, at(3));
         assert_eq!(former.alarms.len(), 1, "{former:?}");

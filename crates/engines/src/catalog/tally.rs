@@ -18,6 +18,12 @@ const SKEW: Duration = Duration::from_secs(24 * 3600);
 /// Instances that are remembered.
 const INSTANCES: usize = 32;
 
+/// About how many bytes of memory a set takes, here and in a row.
+const OF_SET: usize = 120;
+
+/// About how many bytes of memory the name of an instance takes beside its letters.
+const OF_INSTANCE: usize = 64;
+
 /// Days of the forecast.
 pub(super) const DAYS: i64 = 30;
 
@@ -69,6 +75,8 @@ pub(super) struct Tally {
     /// When the newest proof ended, by the name of its record.
     pub(super) proof: Option<Moment>,
     pub(super) instances: BTreeSet<String>,
+    /// The bytes of their names.
+    of_instances: usize,
     pub(super) is_encrypted: bool,
     /// Names with moments later than the store's own time of the object: of a wrong clock, or of a stranger.
     pub(super) later: u64,
@@ -86,8 +94,20 @@ pub(super) struct Sum {
 }
 
 impl Tally {
-    /// Takes up an object: what it is, its size, and when its content is from.
-    pub(super) fn add(&mut self, fact: Fact, size: u64, modified: Moment) {
+    /// Takes up an object: what it is, its size, and when its content is from. Returns about how many bytes of memory it takes.
+    pub(super) fn add(&mut self, fact: Fact, size: u64, modified: Moment) -> usize {
+        let before = self.weight();
+        self.take(fact, size, modified);
+        self.weight().saturating_sub(before)
+    }
+
+    /// About how many bytes of memory its lists take.
+    fn weight(&self) -> usize {
+        const COPY: usize = size_of::<(Moment, u64)>();
+        self.copies.len() * COPY + self.sets.len() * OF_SET + self.instances.len() * OF_INSTANCE + self.of_instances
+    }
+
+    fn take(&mut self, fact: Fact, size: u64, modified: Moment) {
         self.objects += 1;
         self.bytes = self.bytes.saturating_add(size);
         let form = match &fact {
@@ -126,7 +146,8 @@ impl Tally {
                 if self.snapshot.as_ref().is_none_or(|(newest, _)| *newest < at) {
                     self.snapshot = Some((at, instance.clone()));
                 }
-                if self.instances.len() < INSTANCES {
+                if self.instances.len() < INSTANCES && !self.instances.contains(&instance) {
+                    self.of_instances += instance.len();
                     self.instances.insert(instance);
                 }
                 self.copy(at, size);
@@ -239,7 +260,9 @@ mod tests {
 
     fn tally(facts: &[(Fact, u64, i64)]) -> Tally {
         let mut tally = Tally::default();
-        facts.iter().for_each(|(fact, size, hours)| tally.add(fact.clone(), *size, at(*hours)));
+        for (fact, size, hours) in facts {
+            tally.add(fact.clone(), *size, at(*hours));
+        }
         tally
     }
 
@@ -302,8 +325,28 @@ mod tests {
     fn the_newest_copies_are_remembered_whatever_their_names() {
         let mut tally = Tally::default();
         tally.add(Fact::Snapshot("a".into(), at(1000)), 7, at(1000));
-        (0..100).for_each(|hour| tally.add(Fact::Snapshot("b".into(), at(hour)), 5, at(hour)));
+        for hour in 0..100 {
+            tally.add(Fact::Snapshot("b".into(), at(hour)), 5, at(hour));
+        }
         assert_eq!((tally.copies.len(), tally.sum(at(1001)).copy_bytes), (COPIES, Some(7)));
+    }
+
+    #[test]
+    fn what_is_remembered_is_weighed() {
+        let id = |number| SetId::new(at(number), 1);
+        let mut tally = Tally::default();
+        for (fact, expected) in [
+            (Fact::Ltx(0, 1, 5), 0),
+            (Fact::Ltx(9, 1, 5), 16),
+            (Fact::Index(id(1)), OF_SET),
+            (Fact::Chunk(id(1)), 0),
+            (Fact::Chunk(id(2)), OF_SET),
+            (Fact::Snapshot("abc".into(), at(1)), OF_INSTANCE + 3 + 16),
+            (Fact::Snapshot("abc".into(), at(1)), 16),
+            (Fact::Hole, 0),
+        ] {
+            assert_eq!(tally.add(fact.clone(), 1, at(1)), expected, "{fact:?}");
+        }
     }
 
     #[test]

@@ -19,11 +19,11 @@ use seawall_core::{
     Clock as _, Failure, Finding, IntegrityCheck, Kind, Point, Progress, RestoreRequest, SystemClock, When,
 };
 use seawall_vault::several::transfer::{self, Copied as Done};
-use seawall_vault::{Access, Noted, ObjectKey, Prefix, Vault, VaultUrl};
+use seawall_vault::{Access, HostKeys, Noted, ObjectKey, Prefix, Sealing, Vault, VaultUrl};
 use serde::Serialize;
 
 use self::plan::{Clash, Class, Item, Plan};
-use crate::encryption::Encryption;
+use crate::encryption::{Encryption, keys_of};
 use crate::open::Opener;
 use crate::recognise::{self, Held};
 
@@ -130,6 +130,8 @@ struct Ends {
     to: Vault,
     /// Markers are copied too: the bytes stay as they are.
     raw: bool,
+    /// How a copy is encrypted anew.
+    sealing: Option<Arc<Sealing>>,
 }
 
 impl Opener {
@@ -209,6 +211,7 @@ impl Opener {
         if !opened {
             let now = decide(&ends, &items(&ends, &Noted::default()).await?, &there(&ends).await?, keys)?;
             reread(&ends, &now.there, &*progress).await?;
+            self.finish(request, &ends).await?;
             return Ok(copied);
         }
         let after = match &wanted {
@@ -216,7 +219,29 @@ impl Opener {
             None => self.points(from, &ends).await?,
         };
         copied.databases = self.prove(request, &ends, &before, &after, progress).await?;
+        self.finish(request, &ends).await?;
         Ok(copied)
+    }
+
+    /// Ends the keys of this host that open the copy; and a copy as it is gets what a host of this vault reads for ever, so that a server's database
+    /// goes on there under the new URL.
+    async fn finish(&self, request: &CopyRequest, ends: &Ends) -> Result<(), Failure> {
+        let along = [&request.from, &request.to].map(|vault| keys_of(vault, &self.environment));
+        let (sealing, raw, to) = (ends.sealing.clone(), ends.raw, request.to.to_string());
+        let work = move || {
+            sealing.map_or(Ok(()), |sealing| sealing.forget_copy())?;
+            if let (true, [Some(from), Some(to)]) = (raw, along)
+                && let Err(error) = HostKeys::take_along(&from, &to)
+            {
+                tracing::warn!(from = %from.display(), to = %to.display(), "this host's keys for the copy: {error}");
+            }
+            Ok::<(), seawall_vault::Error>(())
+        };
+        let stopped = |_| {
+            let cause = "the process is shutting down".to_owned();
+            seawall_vault::Error::Unavailable { object: to, cause, retryable: false }
+        };
+        Ok(tokio::task::spawn_blocking(work).await.map_err(stopped)??)
     }
 
     /// Opens both ends, as the vault's encryption and the request demand.
@@ -248,7 +273,7 @@ impl Opener {
                     return Err(refused("copy.encrypted", to.to_string(), cause, next));
                 }
             }
-            return Ok(Ends { from: names, to: target, raw: true });
+            return Ok(Ends { from: names, to: target, raw: true, sealing: None });
         }
         let several = self.databases_below(from).await?.databases.iter().any(|(below, _)| !below.is_empty());
         if several || nested {
@@ -257,11 +282,12 @@ impl Opener {
             return Err(refused("copy.several", from.to_string(), cause, next));
         }
         let here = if marked { self.access_for(from, None)? } else { Access::Plain };
-        let there = match protected {
-            Protected::For(encryption) => self.access_for(to, Some(encryption))?,
-            Protected::AsItIs | Protected::Plain => Access::Plain,
+        let sealing = match protected {
+            Protected::For(encryption) => Some(self.owner_keys.of_a_copy(encryption, keys_of(to, &self.environment))?),
+            Protected::AsItIs | Protected::Plain => None,
         };
-        Ok(Ends { from: self.open(from, here).await?, to: self.open(to, there).await?, raw: false })
+        let there = sealing.clone().map_or(Access::Plain, Access::Sealed);
+        Ok(Ends { from: self.open(from, here).await?, to: self.open(to, there).await?, raw: false, sealing })
     }
 
     /// Whether the objects of a vault can be read here: it is not encrypted, or there is a key of the owner.

@@ -19,6 +19,9 @@ use crate::open::Opener;
 /// Records that are read of each vault.
 const READ: usize = 20;
 
+/// How long a vault of several may take to tell of its proofs, and of its points.
+const READING: Duration = Duration::from_secs(60);
+
 /// How long opening a vault and writing a record may take, beside the restores.
 const AROUND: Duration = Duration::from_secs(300);
 
@@ -58,7 +61,8 @@ impl Opener {
     /// When none of them can be reached.
     pub async fn proofs(&self, database: &DatabaseConfig) -> Result<Recorded, Failure> {
         let vaults = database.each();
-        Recorded::together(join_all(vaults.iter().map(|one| self.proofs_in(one))).await)
+        let told = join_all(vaults.iter().map(|one| self.proofs_in(one))).await;
+        Recorded::together(vaults.iter().map(|one| one.vault.to_string()).zip(told))
     }
 
     /// The newest records in one vault of a database, which [`DatabaseConfig::each`] gives.
@@ -129,7 +133,34 @@ impl Opener {
         }
     }
 
-    /// Opens the vault with the newest point, and makes the proof between its hooks. Returns beside it which objects were compared with
+    /// The database with the vault alone whose turn it is: of several that can be reached, the one whose last proof that said something is
+    /// the oldest. A vault is only known to be sound by its own proofs.
+    async fn in_turn(&self, database: &DatabaseConfig, when: &When) -> Result<DatabaseConfig, Failure> {
+        let vaults = database.each();
+        let told = if vaults.len() > 1 {
+            join_all(vaults.iter().map(|one| tokio::time::timeout(READING, self.proofs_in(one)))).await
+        } else {
+            Vec::new()
+        };
+        let reached = vaults.into_iter().zip(told).filter_map(|(one, told)| {
+            let concluded = told.ok()?.ok()?.proofs.into_iter().find(|proof| !proof.inconclusive).map(|proof| proof.at);
+            Some((concluded, one))
+        });
+        let mut reached: Vec<(Option<Moment>, DatabaseConfig)> = reached.collect();
+        reached.sort_by_key(|(concluded, _)| *concluded);
+        for (_, one) in reached {
+            // A vault that has nothing yet can't be proved.
+            let look = async { self.database(&one).await?.history().timeline().await };
+            let has_point =
+                tokio::time::timeout(READING, look).await.is_ok_and(|told| told.is_ok_and(|t| t.newest().is_some()));
+            if has_point {
+                return Ok(one);
+            }
+        }
+        Ok(self.newest(database, when).await?.database)
+    }
+
+    /// Opens the vault whose turn it is, and makes the proof between its hooks. Returns beside it which objects were compared with
     /// their digests. `opened` becomes the vault as soon as it is open, for the record of a proof that takes too long.
     async fn proved(
         &self,
@@ -138,7 +169,8 @@ impl Opener {
         fresh: Option<Duration>,
         opened: &mut Option<Vault>,
     ) -> Result<(Proof, Fingerprints), Failure> {
-        let database = self.newest(database, &order.when).await?.database;
+        let are_several = !database.beside.is_empty();
+        let database = self.in_turn(database, &order.when).await?;
         let (vault, engine) = self.database_and_vault(&database).await?;
         *opened = Some(vault.clone());
         let described = describe(&database);
@@ -157,6 +189,9 @@ impl Opener {
         let done = database.hooks.around(Operation::Proof, &about, async {
             let work = order.prove(prover, engine.history(), &described, progress);
             let (proof, _) = made.insert(work.await?);
+            if are_several {
+                proof.vault.clone_from(&described.vault);
+            }
             first_fault(proof).map_or(Ok(()), Err)
         });
         // A proof that found a fault is one, though it failed for its hooks.

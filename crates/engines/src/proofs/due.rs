@@ -1,6 +1,9 @@
 //! When is the next proof of a database due, and is the newest one older than it should be? Pure functions from the schedule, the
 //! newest record and the time.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use seawall_archive::{Schedule, retry_after};
 use seawall_core::{Level, Moment, Proof};
 
@@ -43,9 +46,27 @@ pub fn successor_due(schedule: &Schedule, proved: Option<Moment>, since: Moment)
 }
 
 /// The proof that tells how a database stands, of its newest proofs, newest first: the newest, unless an earlier failure still
-/// stands. A failure ends with a proof that holds, is as thorough as the failed one or as the engine's own check, and restored no earlier moment.
+/// stands. A failure ends with a proof of the same vault that holds, is as thorough as the failed one or as the engine's own check, and
+/// restored no earlier moment.
 pub fn standing<'a>(newest_first: impl IntoIterator<Item = &'a Proof>) -> Option<&'a Proof> {
-    let all: Vec<&Proof> = newest_first.into_iter().collect();
+    let all = standings(newest_first);
+    let failed = all.iter().find(|proof| !proof.inconclusive && !proof.holds());
+    failed.or(all.first()).copied()
+}
+
+/// The same of each vault alone, the newest first.
+pub fn standings<'a>(newest_first: impl IntoIterator<Item = &'a Proof>) -> Vec<&'a Proof> {
+    let mut by_vault: BTreeMap<&str, Vec<&Proof>> = BTreeMap::new();
+    for proof in newest_first {
+        by_vault.entry(&proof.vault).or_default().push(proof);
+    }
+    let mut all: Vec<&Proof> = by_vault.into_values().filter_map(|proofs| standing_of_one(&proofs)).collect();
+    all.sort_by_key(|proof| Reverse(proof.at));
+    all
+}
+
+/// The proof that tells how one vault stands.
+fn standing_of_one<'a>(all: &[&'a Proof]) -> Option<&'a Proof> {
     let failed = all.iter().position(|proof| !proof.inconclusive && !proof.holds());
     let newest = all.first().copied();
     let Some(at) = failed else { return newest };
@@ -154,6 +175,20 @@ mod tests {
             let found = standing(&newest_first);
             assert_eq!(found, expected.map(|at: usize| &newest_first[at]), "{newest_first:#?}");
         }
+        // A proof of another vault says nothing of the one that failed.
+        let of = |vault: &str, proof| Proof { vault: vault.into(), ..proof };
+        let hold = |moment| sound(moment, Content, moment);
+        for (newest_first, expected) in [
+            (vec![of("v1", hold("20T12:00")), of("v2", failed("20T11:00", "20T11:00"))], 1),
+            (vec![of("v2", hold("20T12:00")), of("v2", failed("20T11:00", "20T11:00"))], 0),
+            (vec![away("20T13:00"), of("v1", hold("20T12:00")), of("v2", failed("20T11:00", "20T11:00"))], 2),
+            (vec![of("v2", hold("20T12:00")), of("v1", hold("20T11:00"))], 0),
+            (vec![of("v2", failed("20T12:00", "20T12:00")), of("v1", failed("20T11:00", "20T11:00"))], 0),
+        ] {
+            assert_eq!(standing(&newest_first), Some(&newest_first[expected]), "{newest_first:#?}");
+        }
+        let both = [of("v2", failed("20T12:00", "20T12:00")), of("v1", failed("20T11:00", "20T11:00"))];
+        assert_eq!(standings(&both), [&both[0], &both[1]]);
     }
 
     #[test]

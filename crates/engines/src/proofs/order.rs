@@ -201,6 +201,7 @@ impl ProofOrder {
             inconclusive: false,
             doubts,
             host: self.host.clone(),
+            vault: String::new(),
         }
     }
 

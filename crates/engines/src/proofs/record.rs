@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use seawall_core::{Description, Moment, Proof, is_visible};
+use seawall_core::{Description, Fault, Moment, Proof, is_visible};
 use serde::{Deserialize, Serialize};
 
 use super::settings::MOST_MOMENTS;
@@ -93,6 +93,7 @@ fn as_recorded(text: &str) -> String {
 }
 
 fn cut(mut proof: Proof) -> Proof {
+    make_plausible(&mut proof);
     let more = |count: usize| count.checked_sub(MOST_LINES).filter(|more| *more > 0);
     if let Some(more) = more(proof.faults.len()) {
         proof.faults.truncate(MOST_LINES);
@@ -103,6 +104,30 @@ fn cut(mut proof: Proof) -> Proof {
         *text = as_recorded(text);
     });
     proof
+}
+
+/// Makes of a proof one that readers take ([`is_plausible`]): what is wrong with its figures is told, and it is recorded all the same.
+fn make_plausible(proof: &mut Proof) {
+    let (at, latest) = (proof.at, proof.at.after(SKEW));
+    proof.vault.clear();
+    proof.moments.truncate(MOST_MOMENTS as usize);
+    for point in proof.point.iter_mut().chain(&mut proof.moments).filter(|point| point.moment > latest) {
+        let doubt = format!(
+            "the point {} has the moment {}, which is later than the proof: a clock was wrong, so the moment of the proof stands here",
+            point.position, point.moment
+        );
+        proof.doubts.insert(0, doubt);
+        point.moment = at;
+    }
+    let Proof { objects, read_bytes, fresh_bytes, restored_bytes, restore_ms, duration_ms, .. } = proof;
+    [objects, read_bytes, fresh_bytes, restored_bytes]
+        .into_iter()
+        .for_each(|number| *number = (*number).min(MOST_BYTES));
+    [restore_ms, duration_ms].into_iter().for_each(|span| *span = (*span).min(LONGEST));
+    if proof.inconclusive && proof.faults.is_empty() {
+        let cause = "it isn't known why the proof couldn't be made".to_owned();
+        proof.faults.push(Fault { code: "proof.internal".to_owned(), object: proof.database.clone(), cause });
+    }
 }
 
 /// Every text of a proof that a host chose freely.
@@ -150,6 +175,7 @@ fn is_plausible(proof: &Proof) -> bool {
         && [restore_ms, duration_ms].into_iter().all(|span| *span <= LONGEST)
         && moments.len() <= MOST_MOMENTS as usize
         && point.iter().chain(moments).all(|point| point.moment <= latest)
+        && proof.vault.is_empty()
         // A proof that couldn't be made says why.
         && !(proof.inconclusive && proof.faults.is_empty())
 }
@@ -173,7 +199,7 @@ pub(super) fn belongs(proof: &Proof, database: &Description) -> Result<(), &'sta
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::{Fault, Point};
+    use seawall_core::Point;
 
     use super::*;
 
@@ -241,6 +267,23 @@ mod tests {
             (&name, "[".repeat(1000)),
         ] {
             assert!(parse(name, text.as_bytes()).is_err(), "{text:.200}");
+        }
+    }
+
+    #[test]
+    fn what_a_wrong_clock_or_a_strange_engine_says_is_recorded_so_that_it_is_read() {
+        let point = |days: u32| Point { position: "7".into(), moment: proof().at.after(SKEW.saturating_mul(days)) };
+        for (made, doubts) in [
+            (Proof { point: Some(point(400)), ..proof() }, 1),
+            (Proof { point: Some(point(1)), moments: vec![point(2); 99], ..proof() }, 20),
+            (Proof { objects: u64::MAX, read_bytes: u64::MAX, restored_bytes: u64::MAX, ..proof() }, 0),
+            (Proof { restore_ms: u64::MAX, duration_ms: u64::MAX, fresh_bytes: u64::MAX, ..proof() }, 0),
+            (Proof { inconclusive: true, ..proof() }, 0),
+            (Proof { vault: "s3://b".into(), ..proof() }, 0),
+        ] {
+            let read = parse(&name(made.at, 1), &bytes(&made).expect("JSON")).expect("a record that is read");
+            assert_eq!((read.doubts.len(), read.inconclusive), (doubts, made.inconclusive), "{read:?}");
+            assert!(read.vault.is_empty() && read.point.is_some_and(|point| point.position.len() <= 16));
         }
     }
 

@@ -71,17 +71,21 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// What several vaults of a database hold, each with what came of looking there.
+    /// What the vaults of a database hold, each by its URL with what came of looking there. Of several vaults each proof says which one it
+    /// is of.
     ///
     /// # Errors
     /// When none of them can be reached.
-    pub fn together(told: impl IntoIterator<Item = Result<Self, Failure>>) -> Result<Self, Failure> {
+    pub fn together(told: impl IntoIterator<Item = (String, Result<Self, Failure>)>) -> Result<Self, Failure> {
         let (mut all, mut reached, mut last) = (Self::default(), false, None);
-        for told in told {
+        let told: Vec<_> = told.into_iter().collect();
+        let are_several = told.len() > 1;
+        for (url, told) in told {
             match told {
                 Ok(Self { proofs, doubts }) => {
                     reached = true;
-                    all.proofs.extend(proofs);
+                    let vault = |proof| if are_several { Proof { vault: url.clone(), ..proof } } else { proof };
+                    all.proofs.extend(proofs.into_iter().map(vault));
                     all.doubts.extend(doubts);
                 }
                 Err(failure) => last = Some(failure),
@@ -465,12 +469,17 @@ mod tests {
     fn the_records_of_several_vaults() {
         let at = |at| Ok(Recorded { proofs: vec![proof(at)], doubts: vec![format!("of {at}")] });
         let away = || Err(Failure::new(seawall_core::Kind::Unavailable, "vault.unavailable", "o", "c", "n"));
-        let all = Recorded::together([at(1), away(), at(5), at(3)]).expect("some can be reached");
-        assert_eq!(all.proofs, [proof(5), proof(3), proof(1)]);
+        let of = |told: Vec<Result<Recorded, Failure>>| {
+            Recorded::together(told.into_iter().enumerate().map(|(number, told)| (format!("v{number}"), told)))
+        };
+        let all = of(vec![at(1), away(), at(5), at(3)]).expect("some can be reached");
+        let by = |vault: &str, at| Proof { vault: vault.into(), ..proof(at) };
+        assert_eq!(all.proofs, [by("v2", 5), by("v3", 3), by("v0", 1)]);
         assert_eq!(all.doubts, ["of 1", "of 5", "of 3"]);
-        let none = Recorded::together([away(), away()]).expect_err("none can");
+        let none = of(vec![away(), away()]).expect_err("none can");
         assert_eq!(none.code, "vault.unavailable");
-        assert!(Recorded::together([away(), Ok(Recorded::default())]).is_ok_and(|none| none.proofs.is_empty()));
+        assert!(of(vec![away(), Ok(Recorded::default())]).is_ok_and(|none| none.proofs.is_empty()));
+        assert!(of(vec![at(4)]).is_ok_and(|one| one.proofs == [proof(4)]), "a vault alone needs no name");
     }
 
     #[tokio::test]

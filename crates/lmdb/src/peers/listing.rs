@@ -3,19 +3,45 @@
 use std::collections::{BTreeSet, HashMap};
 
 use futures::TryStreamExt as _;
+use seawall_core::{Clock as _, SystemClock};
 use seawall_vault::{Entry, ObjectKey, Prefix, Vault};
 
 use crate::error::Error;
 use crate::peers::latest::{Listed, snapshots};
+use crate::peers::misdated::{Dated, misdated};
+use crate::restore::plan::moment;
 use crate::snapshot::SnapshotName;
 
 /// Snapshots of a database that are listed at most, in about 400 MB. Lightning Stream deletes none by itself.
-const MOST: usize = 2_000_000;
+pub(crate) const MOST: usize = 2_000_000;
 
-/// Every object whose name is a snapshot name of a database.
+/// Every object whose name begins as the snapshots of a database do, without those that don't count because a clock was wrong.
 pub(crate) async fn names(vault: &Vault, database: &str) -> Result<Vec<(String, u64)>, Error> {
-    let name = |entry: Entry| (entry.key.to_string(), entry.size);
-    Ok(entries(vault, database).await?.into_iter().map(name).collect())
+    Ok(apart(vault, database).await?.0)
+}
+
+/// The same, and the names of those that don't count.
+async fn apart(vault: &Vault, database: &str) -> Result<(Vec<(String, u64)>, Vec<String>), Error> {
+    let entries = entries(vault, database).await?;
+    let parsed: Vec<Option<SnapshotName>> =
+        entries.iter().map(|entry| SnapshotName::parse(entry.key.as_str())).collect();
+    let (mut places, mut dated) = (Vec::new(), Vec::new());
+    for (place, (name, entry)) in parsed.iter().zip(&entries).enumerate() {
+        if let Some(name) = name.as_ref().filter(|name| name.database == database) {
+            places.push(place);
+            dated.push(Dated { instance: &name.instance, stamp: moment(name.stamp), written: entry.written });
+        }
+    }
+    let misdated: BTreeSet<usize> =
+        misdated(&dated, SystemClock.now()).into_iter().filter_map(|at| places.get(at).copied()).collect();
+    let (mut names, mut left_out) = (Vec::with_capacity(entries.len()), Vec::new());
+    for (place, entry) in entries.iter().enumerate() {
+        match misdated.contains(&place) {
+            true => left_out.push(entry.key.to_string()),
+            false => names.push((entry.key.to_string(), entry.size)),
+        }
+    }
+    Ok((names, left_out))
 }
 
 /// The numbers by which proofs remember the snapshots of a database, by their names and sizes.
@@ -43,8 +69,13 @@ async fn entries(vault: &Vault, database: &str) -> Result<Vec<Entry>, Error> {
 
 /// The snapshots of a database.
 pub(crate) async fn of_database(vault: &Vault, database: &str) -> Result<Vec<Listed>, Error> {
-    let names = names(vault, database).await?;
-    Ok(snapshots(database, names.iter().map(|(name, bytes)| (name.as_str(), *bytes))))
+    Ok(with_misdated(vault, database).await?.0)
+}
+
+/// The same, and the names of those that don't count because a clock was wrong.
+pub(crate) async fn with_misdated(vault: &Vault, database: &str) -> Result<(Vec<Listed>, Vec<String>), Error> {
+    let (names, misdated) = apart(vault, database).await?;
+    Ok((snapshots(database, names.iter().map(|(name, bytes)| (name.as_str(), *bytes))), misdated))
 }
 
 /// The databases that a vault has snapshots of.

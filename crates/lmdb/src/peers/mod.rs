@@ -7,6 +7,8 @@ pub(crate) mod known;
 pub(crate) mod latest;
 pub(crate) mod listing;
 pub(crate) mod marker;
+pub(crate) mod misdated;
+pub(crate) mod orphans;
 pub(crate) mod own;
 pub(crate) mod retention;
 pub(crate) mod transfer;

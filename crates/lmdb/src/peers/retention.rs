@@ -73,7 +73,7 @@ pub(crate) fn is_unlocked(listed: &[Listed], key: &str, lock: Duration, now: Sta
 }
 
 /// A snapshot is in the vault at most this long after the time in its name, in all likelihood.
-const UPLOAD: Duration = Duration::from_secs(3600);
+pub(crate) const UPLOAD: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {

@@ -53,6 +53,15 @@ pub(crate) fn timeline(listed: &[Listed]) -> Timeline {
     Timeline { spans, levels, ..Timeline::default() }
 }
 
+/// What to say of snapshots that don't count because a clock was wrong.
+pub(crate) fn of_misdated(names: &[String]) -> Option<String> {
+    let first = names.first()?;
+    let more = if names.len() > 1 { format!(" (and {} more)", names.len() - 1) } else { String::new() };
+    Some(format!(
+        "{first}{more} is of the future, and its instance sent others after it: the clock of its host was wrong, so it doesn't count"
+    ))
+}
+
 /// A stamp as a [`Moment`], which the other crates use.
 pub(crate) fn moment(stamp: Stamp) -> Moment {
     Moment::from_millis(i64::try_from(stamp.0 / 1_000_000).unwrap_or(i64::MAX))

@@ -1,5 +1,7 @@
 //! `seawall fleet`
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 
 /// `seawall fleet`
@@ -28,6 +30,9 @@ pub(crate) struct FleetArguments {
     /// Let the exit code tell of alarms of the databases that are shown
     #[arg(long)]
     pub(crate) check: bool,
+    /// With --check: count a database as one with a warning if no proof of it ended within this time, such as 35d
+    #[arg(long, value_name = "SPAN", value_parser = super::span, requires = "check")]
+    pub(crate) proved_within: Option<Duration>,
 }
 
 /// What databases are sorted by.

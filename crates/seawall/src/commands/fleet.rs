@@ -1,9 +1,10 @@
 //! `seawall fleet`: every database below a prefix, from the vault alone.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use seawall_agent::catalog::{Catalogued, Choose, Filter, Order, Row};
-use seawall_core::{Failure, Kind, Proof, Severity};
+use seawall_core::{Failure, Kind, Moment, Proof, Severity};
 
 use crate::arguments::{FleetArguments, Sort};
 use crate::edge::{Edge, usage};
@@ -17,8 +18,8 @@ pub(crate) fn run(arguments: &FleetArguments, edge: &Edge) -> Result<Output, Fai
     let place = server::place(&arguments.vault, edge)?;
     let opener = edge.opener(runtime::working())?;
     let found = runtime::run(opener.catalogue(&place, &choose))?;
-    let passed_over: Vec<Failure> = found.passed_over.iter().cloned().collect();
-    if found.found == 0 {
+    let untold: Vec<Failure> = found.passed_over.iter().chain(&found.cut_short).cloned().collect();
+    if found.found == 0 && found.cut_short.is_none() {
         let cause = match found.foreign_objects {
             0 => "there is nothing here".to_owned(),
             objects => format!("none of the {objects} objects here belongs to a database that Seawall knows"),
@@ -26,13 +27,13 @@ pub(crate) fn run(arguments: &FleetArguments, edge: &Edge) -> Result<Output, Fai
         let next = "check the place: name the bucket, or the prefix that the vaults share";
         return Err(Failure::new(Kind::NotFound, "command.empty-vault", place.to_string(), cause, next));
     }
-    let exit = if arguments.check {
-        check(&found.databases, passed_over.is_empty())
-    } else {
-        Exit::judge(true, passed_over.is_empty())
+    let is_proved = |row: &Row| arguments.proved_within.is_none_or(|within| is_proved(row, found.at, within));
+    let exit = match arguments.check {
+        true => check(&found.databases, untold.is_empty() && found.databases.iter().all(is_proved)),
+        false => Exit::judge(true, untold.is_empty()),
     };
     let text = if arguments.csv { csv(&found.databases) } else { text(&found) };
-    Ok(Output { exit, failures: passed_over, ..Output::done(text, &found) })
+    Ok(Output { exit, failures: untold, ..Output::done(text, &found) })
 }
 
 fn choose(arguments: &FleetArguments) -> Result<Choose, Failure> {
@@ -58,6 +59,12 @@ fn choose(arguments: &FleetArguments) -> Result<Choose, Failure> {
 fn check(rows: &[Row], is_whole: bool) -> Exit {
     let is_critical = |row: &Row| row.alarms.iter().any(|alarm| alarm.severity == Severity::Critical);
     Exit::judge(!rows.iter().any(is_critical), is_whole && !rows.is_empty() && rows.iter().all(Row::is_fine))
+}
+
+/// Whether a proof of a database ended within a time before `now`. Whether it holds is told by an alarm.
+fn is_proved(row: &Row, now: Moment, within: Duration) -> bool {
+    let is_conclusive = row.proof.as_ref().is_none_or(|proof| !proof.inconclusive);
+    is_conclusive && row.proved_at.is_some_and(|at| now.since(at) <= within)
 }
 
 fn text(found: &Catalogued) -> String {

@@ -45,6 +45,10 @@ pub(crate) fn run(arguments: &StatusArguments, edge: &Edge) -> Result<Output, Fa
     output.exit = checked.unwrap_or(output.exit);
     let missed = config.map(|config| super::reload::what_does_not_hold(&config, now)).unwrap_or_default();
     if !missed.is_empty() {
+        // What runs isn't what the configuration says.
+        if checked == Some(Exit::Done) {
+            output.exit = Exit::Partly;
+        }
         output.text.push_str(&format!("\n{missed}"));
     }
     Ok(output)
@@ -112,7 +116,7 @@ fn together(told: Vec<(String, Result<Recorded, Failure>)>) -> Result<Recorded, 
         Some(format!("{url}: its records of proofs can't be read: {} [{}]", failure.cause, failure.code))
     };
     let doubts: Vec<String> = told.iter().filter_map(doubt).collect();
-    let mut all = Recorded::together(told.into_iter().map(|(_, told)| told))?;
+    let mut all = Recorded::together(told)?;
     all.doubts.extend(doubts);
     Ok(all)
 }

@@ -21,16 +21,35 @@ pub(crate) struct ReplicaPosition {
     offset: Option<u64>,
 }
 
-/// An object of such a replica.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An object of such a replica. There may be millions, so the key isn't kept: it follows from the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Object {
-    pub(crate) key: ObjectKey,
     pub(crate) place: ReplicaPosition,
+    /// How many digits the offset has in its key.
+    digits: u8,
     pub(crate) bytes: u64,
     pub(crate) modified: Moment,
 }
 
 impl Object {
+    /// The object of a listing; `None` for everything else (I11).
+    pub(crate) fn of(key: &str, bytes: u64, modified: Moment) -> Option<Self> {
+        let place = parse_key(key)?;
+        let offset = key.rsplit_once('_').and_then(|(_, name)| name.split('.').next()).unwrap_or_default();
+        Some(Self { place, digits: u8::try_from(offset.len()).ok()?, bytes, modified })
+    }
+
+    /// Its key.
+    pub(crate) fn key(&self) -> ObjectKey {
+        let ReplicaPosition { generation, index, offset } = self.place;
+        let digits = usize::from(self.digits);
+        let key = match offset {
+            Some(offset) => format!("{GENERATIONS}{generation:016x}/wal/{index:08x}_{offset:0digits$x}.wal.lz4"),
+            None => format!("{GENERATIONS}{generation:016x}/snapshots/{index:08x}.snapshot.lz4"),
+        };
+        ObjectKey::new(key).expect("it is made of letters, digits and slashes")
+    }
+
     /// The point at its end.
     pub(crate) fn point(&self) -> Point {
         let ReplicaPosition { generation, index, offset } = self.place;
@@ -51,15 +70,10 @@ impl Object {
         self.place.generation == other.place.generation
     }
 
-    /// Whether it is that snapshot, or a segment between it and the next snapshot of its generation.
-    pub(crate) fn belongs_to(&self, snapshot: &Self, all: &[Self]) -> bool {
+    /// Whether it is that snapshot, or a segment behind it in its generation.
+    fn is_from(&self, snapshot: &Self) -> bool {
         let (own, of) = (self.place, snapshot.place);
-        let behind = own.generation == of.generation && own.index >= of.index && !self.is_snapshot();
-        let newer = |other: &Self| {
-            let next = other.place;
-            other.is_snapshot() && next.generation == of.generation && (of.index + 1..=own.index).contains(&next.index)
-        };
-        own == of || (behind && !all.iter().any(newer))
+        own == of || own.generation == of.generation && own.index >= of.index && !self.is_snapshot()
     }
 
     /// The number of its WAL.
@@ -150,18 +164,35 @@ fn follows((index, offset): (u32, Option<u64>), next: ReplicaPosition) -> bool {
     }
 }
 
+/// The objects in the order of generations, and in each in that of its WALs.
+fn in_order(objects: &[Object]) -> Vec<Object> {
+    let mut sorted = objects.to_vec();
+    sorted.sort_unstable_by_key(|object| object.place);
+    sorted
+}
+
+/// Each snapshot with the segments up to the next snapshot of its generation.
+pub(crate) fn by_snapshot(objects: &[Object]) -> Vec<Vec<Object>> {
+    let mut groups: Vec<Vec<Object>> = Vec::new();
+    for object in in_order(objects) {
+        match groups.last_mut() {
+            Some(group) if !object.is_snapshot() && group.first().is_some_and(|first| object.is_from(first)) => {
+                group.push(object);
+            }
+            _ if object.is_snapshot() => groups.push(vec![object]),
+            // No snapshot comes before it.
+            _ => {}
+        }
+    }
+    groups
+}
+
 /// A stretch for each snapshot: as far as its chain goes.
 pub(crate) fn spans(objects: &[Object]) -> Vec<Span> {
-    let mut generations: Vec<u64> = objects.iter().map(|object| object.place.generation).collect();
-    generations.sort_unstable();
-    generations.dedup();
     let mut spans: Vec<Span> = Vec::new();
-    for generation in generations {
-        let own: Vec<Object> = objects.iter().filter(|object| object.place.generation == generation).cloned().collect();
-        let mut oldest: Vec<&Object> = own.iter().filter(|object| object.place.offset.is_none()).collect();
-        oldest.sort_by_key(|object| object.place);
-        let Some(first) = oldest.first() else { continue };
-        let Some(newest) = chain(&own, None) else { continue };
+    for own in in_order(objects).chunk_by(Object::shares_generation) {
+        let Some(first) = own.iter().find(|object| object.is_snapshot()) else { continue };
+        let Some(newest) = chain(own, None) else { continue };
         let to = newest.point();
         let between = |object: &&Object| object.place >= first.place && object.modified <= to.moment;
         let points = u64::try_from(own.iter().filter(between).count()).unwrap_or(u64::MAX);
@@ -169,6 +200,48 @@ pub(crate) fn spans(objects: &[Object]) -> Vec<Span> {
     }
     spans.sort_by_key(|span| span.from.moment);
     spans
+}
+
+/// Gathers the objects of a listing in bounded memory. Of more than `most` only those are kept that restore the newest state: the newest
+/// snapshot, and the segments behind it.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    pub(crate) objects: Vec<Object>,
+    /// Whether others were left out.
+    pub(crate) is_cut: bool,
+    most: usize,
+}
+
+impl Gathered {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { objects: Vec::new(), is_cut: false, most }
+    }
+
+    /// Takes up an object; `false` if those of the newest state alone are too many.
+    pub(crate) fn take(&mut self, object: Object) -> bool {
+        if self.is_cut {
+            let newest = self.objects.first().copied();
+            let is_newer = |first: &Object| (object.modified, object.place) > (first.modified, first.place);
+            if object.is_snapshot() && newest.as_ref().is_none_or(is_newer) {
+                self.objects.clear();
+            } else if !newest.is_some_and(|first| object.is_from(&first)) {
+                return true;
+            }
+        }
+        self.objects.push(object);
+        if self.objects.len() > self.most && !self.is_cut {
+            self.is_cut = true;
+            let snapshots = self.objects.iter().filter(|object| object.is_snapshot());
+            let newest = snapshots.max_by_key(|object| (object.modified, object.place)).copied();
+            self.objects.retain(|object| newest.is_some_and(|newest| object.is_from(&newest)));
+            // The snapshot comes first: its name sorts before those of segments.
+            if let Some(at) = newest.and_then(|newest| self.objects.iter().position(|object| *object == newest)) {
+                self.objects.swap(0, at);
+            }
+            self.objects.shrink_to(self.most);
+        }
+        self.objects.len() <= self.most
+    }
 }
 
 /// Their number and size.
@@ -186,9 +259,72 @@ mod tests {
             Some(offset) => format!("{GENERATIONS}{generation:016x}/wal/{index:08x}_{offset:08x}.wal.lz4"),
             None => format!("{GENERATIONS}{generation:016x}/snapshots/{index:08x}.snapshot.lz4"),
         };
-        let place = parse_key(&name).expect("a key");
-        assert_eq!(place, ReplicaPosition { generation, index, offset });
-        Object { key: ObjectKey::new(name).expect("a key"), place, bytes: 1, modified: Moment::from_millis(at) }
+        let object = Object::of(&name, 1, Moment::from_millis(at)).expect("a key");
+        assert_eq!(object.place, ReplicaPosition { generation, index, offset });
+        assert_eq!(object.key().as_str(), name);
+        object
+    }
+
+    #[test]
+    fn keys_follow_from_places() {
+        for key in [
+            "generations/5e21ff9be28275d2/snapshots/00000001.snapshot.lz4",
+            "generations/5e21ff9be28275d2/wal/00000001_00000000.wal.lz4",
+            "generations/5e21ff9be28275d2/wal/00000001_100001038.wal.lz4",
+            "generations/5e21ff9be28275d2/wal/00000001_0000000100001038.wal.lz4",
+        ] {
+            assert_eq!(Object::of(key, 1, Moment::default()).expect("a key").key().as_str(), key);
+        }
+    }
+
+    #[test]
+    fn each_snapshot_has_the_segments_up_to_the_next() {
+        let objects = [
+            object(9, 1, Some(0), 21),
+            object(7, 3, None, 14),
+            object(7, 1, None, 10),
+            object(7, 3, Some(0), 15),
+            object(7, 2, Some(0), 13),
+            object(7, 1, Some(0), 11),
+            object(8, 1, None, 20),
+        ];
+        let groups: Vec<Vec<i64>> = by_snapshot(&objects)
+            .iter()
+            .map(|group| group.iter().map(|object| object.modified.as_millis()).collect())
+            .collect();
+        assert_eq!(groups, [vec![10, 11, 13], vec![14, 15], vec![20]]);
+    }
+
+    #[test]
+    fn of_too_many_the_newest_state_is_kept() {
+        // In the order of a listing: generations by their random names, in each the snapshots first.
+        let listing = [
+            object(5, 1, None, 90),
+            object(5, 2, None, 100),
+            object(5, 1, Some(0), 91),
+            object(5, 2, Some(0), 101),
+            object(5, 2, Some(0x1000), 102),
+            object(7, 1, None, 10),
+            object(7, 1, Some(0), 11),
+            object(9, 4, None, 200),
+            object(9, 3, Some(0), 199),
+            object(9, 4, Some(0), 201),
+        ];
+        for (count, most, expected) in [
+            (10, 10, (10, false, true, 201)),
+            (10, 9, (2, true, true, 201)),
+            (10, 3, (2, true, true, 201)),
+            (7, 3, (3, true, true, 102)),
+            (7, 6, (3, true, true, 102)),
+            (10, 1, (2, true, false, 201)),
+        ] {
+            let mut gathered = Gathered::new(most);
+            let fits = listing[..count].iter().fold(true, |fits, object| gathered.take(*object) && fits);
+            let newest = chain(&gathered.objects, None).expect("a chain").point().moment.as_millis();
+            assert_eq!((gathered.objects.len(), gathered.is_cut, fits, newest), expected, "{count} {most}");
+        }
+        let mut without = Gathered::new(1);
+        assert!(listing[2..5].iter().all(|object| without.take(*object)) && without.objects.is_empty());
     }
 
     #[test]

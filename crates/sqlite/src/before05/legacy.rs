@@ -17,7 +17,7 @@ use seawall_ltx::{Header, PageSize};
 use seawall_vault::{Prefix, Vault};
 
 use crate::error::Error;
-use crate::generations::{Chain, GENERATIONS, Object, chain, parse_key};
+use crate::generations::{Chain, GENERATIONS, Gathered, Object, by_snapshot, chain};
 use crate::jobs::blocking;
 use crate::partial::{Partial, unnamed};
 use crate::wal::{FRAME_HEADER_SIZE, HEADER_SIZE, Scan, WalHeader};
@@ -25,35 +25,53 @@ use crate::wal::{FRAME_HEADER_SIZE, HEADER_SIZE, Scan, WalHeader};
 /// How much is decompressed, read or written at once.
 const PIECE: usize = 1 << 20;
 
-/// Objects that are listed at most: a segment a second of 23 days.
+/// Objects that are kept at most, in 120 MB: a segment a second of 23 days. Of more only those of the newest state are.
 const MOST: usize = 2_000_000;
 
+/// Objects that are listed at most: a server may make a listing endless.
+const MOST_LISTED: usize = 50_000_000;
+
+/// The objects of such a replica.
+#[derive(Debug, Default)]
+pub(crate) struct Replica {
+    pub(crate) objects: Vec<Object>,
+    /// Why older ones were left out, if they were.
+    pub(crate) cut: Option<seawall_vault::Error>,
+}
+
 /// The objects of such a replica, if there is one: one listing.
-pub(crate) async fn list(vault: &Vault) -> Result<Vec<Object>, Error> {
-    list_up_to(vault, MOST).await
+pub(crate) async fn list(vault: &Vault) -> Result<Replica, Error> {
+    list_up_to(vault, MOST, MOST_LISTED).await
 }
 
-async fn list_up_to(vault: &Vault, most: usize) -> Result<Vec<Object>, Error> {
-    let object = |entry: seawall_vault::Entry| {
-        let place = parse_key(entry.key.as_str())?;
-        Some(Object { key: entry.key, place, bytes: entry.size, modified: entry.modified })
-    };
-    let entries = vault.entries_up_to(&Prefix::new(GENERATIONS)?, None, most);
-    Ok(entries.try_filter_map(|entry| std::future::ready(Ok(object(entry)))).try_collect().await?)
+async fn list_up_to(vault: &Vault, most: usize, most_listed: usize) -> Result<Replica, Error> {
+    let mut entries = Box::pin(vault.entries_up_to(&Prefix::new(GENERATIONS)?, None, most_listed));
+    let mut gathered = Gathered::new(most);
+    let endless = || seawall_vault::Error::Endless { object: format!("{}/{GENERATIONS}", vault.url()), most };
+    while let Some(entry) = entries.try_next().await? {
+        let object = Object::of(entry.key.as_str(), entry.size, entry.modified);
+        if object.is_some_and(|object| !gathered.take(object)) {
+            return Err(endless().into());
+        }
+    }
+    let Gathered { objects, is_cut, .. } = gathered;
+    Ok(Replica { objects, cut: is_cut.then(endless) })
 }
 
-/// What a listing of such a replica says to a reader that found LTX files (`has_ltx`). A replica that can't be listed to its end is then
-/// passed over with a doubt, because it is the older one.
-pub(crate) fn or_doubt(
-    listed: Result<Vec<Object>, Error>,
-    has_ltx: bool,
-) -> Result<(Vec<Object>, Option<String>), Error> {
+/// What a listing of such a replica says to a reader that found LTX files (`has_ltx`), with a doubt if not all is looked at. Where not even
+/// the newest state can be listed to its end, the replica is passed over then.
+pub(crate) fn or_doubt(listed: Result<Replica, Error>, has_ltx: bool) -> Result<(Replica, Option<String>), Error> {
     match listed {
         Err(Error::Vault(error @ seawall_vault::Error::Endless { .. })) if has_ltx => {
-            let doubt = format!("what Litestream before 0.5 wrote here is passed over: {error}");
-            Ok((Vec::new(), Some(doubt)))
+            let doubt = format!("what Litestream before 0.5 wrote here is passed over, also if it is newer: {error}");
+            Ok((Replica::default(), Some(doubt)))
         }
-        listed => listed.map(|objects| (objects, None)),
+        listed => listed.map(|replica| {
+            let doubt = replica.cut.as_ref().map(|error| {
+                format!("of what Litestream before 0.5 wrote here only the newest state is looked at: {error}")
+            });
+            (replica, doubt)
+        }),
     }
 }
 
@@ -61,16 +79,25 @@ pub(crate) fn or_doubt(
 /// the header of the newest LTX file that would be restored, or the reason why there is none.
 pub(crate) fn instead<'a>(
     vault: &Vault,
-    objects: &'a [Object],
+    replica: &'a Replica,
     when: &When,
     newest: Result<&Header, &Error>,
 ) -> Result<Option<Chain<'a>>, Error> {
+    let objects = &replica.objects[..];
     let until = match when {
         When::Latest => None,
         When::Moment(moment) => Some(*moment),
         When::Position(_) => return Ok(None),
     };
-    let Some(chain) = chain(objects, until) else { return Ok(None) };
+    let Some(chain) = chain(objects, until) else {
+        return match (&replica.cut, newest) {
+            // It may be there, among those that were left out.
+            (Some(error), Err(Error::NothingThere { .. } | Error::Unreachable { .. })) if until.is_some() => {
+                Err(error.clone().into())
+            }
+            _ => Ok(None),
+        };
+    };
     let point = chain.point();
     match (newest, until) {
         (Ok(_), Some(_)) => return Ok(None),
@@ -113,7 +140,7 @@ pub(crate) async fn restore(
             next: format!("restore the last state before the gap with --at {}", point.moment),
         });
     }
-    let objects = chain.objects().map(|object| PlannedObject { key: object.key.to_string(), bytes: object.bytes });
+    let objects = chain.objects().map(|object| PlannedObject { key: object.key().to_string(), bytes: object.bytes });
     let objects: Vec<PlannedObject> = objects.collect();
     let restored = Restored {
         point,
@@ -151,14 +178,14 @@ async fn replay(
 ) -> Result<File, Error> {
     let mut database = unpack(vault, chain.snapshot, file, beside).await?;
     progress.advance(chain.snapshot.bytes);
-    let object = vault.object(&chain.snapshot.key);
+    let object = vault.object(&chain.snapshot.key());
     let page_size = blocking_with(&mut database, move |database| page_size(database, object)).await?;
     for segments in chain.segments.chunk_by(|a, b| a.index() == b.index()) {
         let folder = beside.to_owned();
         let mut wal = blocking(move || unnamed(&folder)).await?;
         let mut object = String::new();
         for segment in segments {
-            object = vault.object(&segment.key);
+            object = vault.object(&segment.key());
             let end = wal.metadata().map_err(Error::io(beside))?.len();
             if end != segment.offset() {
                 let what = format!("it begins at {} and the segment before it ends at {end}", segment.offset());
@@ -186,12 +213,13 @@ async fn blocking_with<T: Send + 'static>(
 async fn unpack(vault: &Vault, object: &Object, file: File, beside: &Path) -> Result<File, Error> {
     let folder = beside.to_owned();
     let mut packed = blocking(move || unnamed(&folder)).await?;
-    let mut pieces = Box::pin(vault.stream(&object.key, None));
+    let key = object.key();
+    let mut pieces = Box::pin(vault.stream(&key, None));
     while let Some(piece) = pieces.next().await.transpose()? {
         let path = beside.to_owned();
         packed = blocking(move || packed.write_all(&piece).map(|()| packed).map_err(Error::io(&path))).await?;
     }
-    let (name, path) = (vault.object(&object.key), beside.to_owned());
+    let (name, path) = (vault.object(&key), beside.to_owned());
     blocking(move || {
         packed.seek(SeekFrom::Start(0)).map_err(Error::io(&path))?;
         let mut decoder = FrameDecoder::new(io::BufReader::with_capacity(PIECE, packed));
@@ -270,8 +298,7 @@ pub(crate) async fn verify(
     progress: &Arc<dyn Progress>,
 ) -> Result<(Vec<Finding>, Option<Point>), Error> {
     let (mut findings, mut newest) = (Vec::new(), None);
-    for snapshot in objects.iter().filter(|object| object.is_snapshot()) {
-        let own: Vec<Object> = objects.iter().filter(|object| object.belongs_to(snapshot, objects)).cloned().collect();
+    for own in by_snapshot(objects) {
         let Some(chain) = chain(&own, None) else { continue };
         let folder = std::env::temp_dir().join("seawall-verify");
         let file = {
@@ -305,8 +332,11 @@ pub(crate) async fn verify(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use seawall_core::Moment;
-    use seawall_vault::ObjectKey;
+    use seawall_vault::memory::MemoryStore;
+    use seawall_vault::{ObjectKey, Policy};
 
     use super::*;
 
@@ -315,12 +345,39 @@ mod tests {
         let endless = || Err(Error::Vault(seawall_vault::Error::Endless { object: "v".into(), most: 5 }));
         let denied = || Err(Error::Internal("another fault".to_owned()));
         let (old, doubt) = or_doubt(endless(), true).expect("the newer one can be read");
-        assert!(old.is_empty() && doubt.is_some_and(|doubt| doubt.contains("before 0.5")));
+        assert!(old.objects.is_empty() && doubt.is_some_and(|doubt| doubt.contains("before 0.5")));
         assert!(or_doubt(endless(), false).is_err(), "nothing else is there");
         assert!(or_doubt(denied(), true).is_err());
-        let key = ObjectKey::new("generations/0123456789abcdef/snapshots/00000000.snapshot.lz4").expect("a key");
-        let place = parse_key(key.as_str()).expect("a snapshot");
-        let object = Object { key, place, bytes: 1, modified: Moment::default() };
-        assert!(or_doubt(Ok(vec![object]), true).is_ok_and(|(old, doubt)| old.len() == 1 && doubt.is_none()));
+        let key = "generations/0123456789abcdef/snapshots/00000000.snapshot.lz4";
+        let objects = vec![Object::of(key, 1, Moment::default()).expect("a snapshot")];
+        let told = or_doubt(Ok(Replica { objects, cut: None }), true);
+        assert!(told.is_ok_and(|(old, doubt)| old.objects.len() == 1 && doubt.is_none()));
+    }
+
+    #[tokio::test]
+    async fn the_newest_state_of_a_replica_with_too_many_objects_is_found_and_the_rest_is_told() {
+        let vault = Vault::new(Arc::new(MemoryStore::new()), Policy::default());
+        let names =
+            ["snapshots/00000001.snapshot.lz4", "wal/00000001_00000000.wal.lz4", "wal/00000001_00001000.wal.lz4"];
+        for generation in ["1111111111111111", "0000000000000000"] {
+            for name in names {
+                let key = ObjectKey::new(format!("{GENERATIONS}{generation}/{name}")).expect("a key");
+                vault.put(&key, bytes::Bytes::from_static(b"x"), None).await.expect("written");
+                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            }
+        }
+        let whole = list_up_to(&vault, 6, 100).await.expect("listed");
+        assert_eq!((whole.objects.len(), whole.cut.is_some()), (6, false));
+        let cut = list_up_to(&vault, 4, 100).await.expect("listed");
+        let newest = chain(&cut.objects, None).expect("a chain").point();
+        assert_eq!((cut.objects.len(), newest.position.as_str()), (3, "0000000000000000/00000001:00001000"));
+        let oldest = whole.objects.iter().map(|object| object.modified).min();
+        let nothing = Error::NothingThere { vault: "v".into() };
+        let at = |moment| instead(&vault, &cut, &When::Moment(moment), Err(&nothing)).map(|chain| chain.is_some());
+        assert!(at(oldest.expect("objects")).is_err(), "it may be there");
+        assert!(matches!(at(newest.moment), Ok(true)));
+        let (_, doubt) = or_doubt(Ok(cut), true).expect("listed");
+        assert!(doubt.is_some_and(|doubt| doubt.contains("only the newest state")));
+        assert!(list_up_to(&vault, 2, 100).await.is_err() && list_up_to(&vault, 6, 5).await.is_err());
     }
 }

@@ -1,5 +1,7 @@
 //! Surveys a vault: lists all levels, and reads the newest capture.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures::stream::{self, StreamExt, TryStreamExt};
 use seawall_core::{Moment, Point};
 use seawall_ltx::{Header, Txid};
@@ -19,8 +21,11 @@ use crate::together;
 /// requests for most vaults, and few in a row for large ones.
 const TOGETHER: usize = 4000;
 
-/// Objects of one level that are listed at most: a capture a second of 57 days, of which none is deleted. They take 400 MB, and 600 MB
-/// for a moment.
+/// Objects that are looked at to see whether a vault holds anything.
+const GLANCE: usize = 1000;
+
+/// Objects of one level, and of all levels, that are listed at most: a capture a second of 57 days, of which none is deleted. They take
+/// 400 MB, and 600 MB for a moment.
 pub(crate) const MOST_OF_LEVEL: usize = 5_000_000;
 
 /// From here on a warning says what ends it, while the vault can still be listed: 11 days of such captures.
@@ -48,10 +53,25 @@ pub(crate) async fn list_dated(vault: &Vault) -> Result<Vec<Dated>, Error> {
         (listed, last) = (listed + 1, Some(entry.key));
     }
     let left = last.filter(|_| listed == TOGETHER).map(|last| levels_left(layout, &last)).unwrap_or_default();
-    let rest: Vec<_> = left.iter().map(|(level, after)| list_level(vault, *level, after.as_ref())).collect();
+    let room = AtomicUsize::new(MOST_OF_LEVEL);
+    let rest: Vec<_> =
+        left.iter().map(|(level, after)| list_level_within(vault, *level, after.as_ref(), &room)).collect();
     let rest: Vec<Vec<Dated>> = stream::iter(rest).buffered(10).try_collect().await?;
     files.extend(rest.into_iter().flatten());
     Ok(files)
+}
+
+/// Whether a vault holds an LTX file, from the first page of a listing.
+pub(crate) async fn holds_any(vault: &Vault) -> Result<bool, Error> {
+    let layout = Layout::of(vault);
+    let (folder, before) = all_levels(layout);
+    let mut entries = Box::pin(vault.entries(&Prefix::new(folder)?, before.as_ref()).take(GLANCE));
+    while let Some(entry) = entries.try_next().await? {
+        if dated(layout, &entry).is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The newest capture from `txid` on, with one listing.
@@ -63,12 +83,27 @@ pub(crate) async fn newest_from(vault: &Vault, txid: Txid) -> Result<Option<Txid
 
 /// The files of one level: all, or those after a key.
 pub(crate) async fn list_level(vault: &Vault, level: Level, after: Option<&ObjectKey>) -> Result<Vec<Dated>, Error> {
+    list_level_within(vault, level, after, &AtomicUsize::new(MOST_OF_LEVEL)).await
+}
+
+/// The same. `room` is for how many objects there is memory, which levels share that are listed at once.
+async fn list_level_within(
+    vault: &Vault,
+    level: Level,
+    after: Option<&ObjectKey>,
+    room: &AtomicUsize,
+) -> Result<Vec<Dated>, Error> {
     let layout = Layout::of(vault);
     let prefix = Prefix::new(level_prefix(layout, level))?;
-    let files = vault
-        .entries_up_to(&prefix, after, MOST_OF_LEVEL)
-        .try_filter_map(|entry| std::future::ready(Ok(dated(layout, &entry))));
-    let files: Vec<Dated> = files.try_collect().await?;
+    let take = |entry: Entry| {
+        let has_room = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(1)).is_ok();
+        let object = || format!("{}/{}", vault.url(), prefix.as_str());
+        std::future::ready(match has_room {
+            true => Ok(dated(layout, &entry)),
+            false => Err(seawall_vault::Error::Endless { object: object(), most: MOST_OF_LEVEL }),
+        })
+    };
+    let files: Vec<Dated> = vault.entries(&prefix, after).try_filter_map(take).try_collect().await?;
     if let Some(warning) = warning(files.len()) {
         tracing::warn!(vault = vault.url(), level = level.number(), objects = files.len(), "{warning}");
     }
@@ -284,6 +319,19 @@ mod tests {
         vault
     }
 
+    #[tokio::test]
+    async fn levels_that_are_listed_at_once_share_their_memory() {
+        let vault = vault(10).await;
+        let listed = async |room: usize| {
+            let room = AtomicUsize::new(room);
+            let log = list_level_within(&vault, Level::LOG, None, &room).await?;
+            let bases = list_level_within(&vault, Level::BASE, None, &room).await?;
+            Ok::<_, Error>(log.len() + bases.len())
+        };
+        assert_eq!(listed(11).await.expect("listed"), 11);
+        assert!(matches!(listed(10).await, Err(Error::Vault(seawall_vault::Error::Endless { .. }))));
+    }
+
     #[test]
     fn a_level_is_warned_of_long_before_it_ends_each_start() {
         assert_eq!((warning(0), warning(MANY_OF_LEVEL - 1)), (None, None));
@@ -316,6 +364,7 @@ mod tests {
         store.forbid("head", seawall_vault::Error::Denied { object: "it".into(), cause: "no rights".into() });
         let vault = Vault::new(Arc::new(store), Policy::default());
         assert!(survey_from(&vault, Txid(2)).await.expect("asked").is_none());
+        assert!(!holds_any(&vault).await.expect("listed"));
     }
 
     #[tokio::test]
@@ -331,6 +380,7 @@ mod tests {
                     .extend(list_level(&vault, level, None).await.expect("listed").into_iter().map(|dated| dated.file));
             }
             assert_eq!(found, expected, "{captures}");
+            assert!(holds_any(&vault).await.expect("listed"));
             assert!(requests <= most, "{requests} listings for {captures}");
         }
     }

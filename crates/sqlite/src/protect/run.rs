@@ -11,6 +11,7 @@ use seawall_host::links_on;
 use tokio::time::{Instant, sleep};
 
 use super::changes::SETTLE;
+use crate::admission::Place;
 use crate::database::{Asked, Database, Placed};
 use crate::error::Error;
 use crate::files::is_there;
@@ -20,8 +21,17 @@ use crate::lock::{self, Locks};
 use crate::session::{Patience, Session};
 use crate::state::Record;
 
+/// How long a vault may take to say whether it holds a database that isn't there.
+const ASKED: Duration = Duration::from_secs(30);
+
+/// When it is asked again if it didn't answer.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
+
 /// How often a stop tries once more for a database that was missing and is there again.
 const LAST_TRIES: u32 = 5;
+
+/// How long a database waits for room before it looks whether the limit was raised.
+const LOOK_FOR_ROOM: Duration = Duration::from_secs(60);
 
 /// How long to wait before a lost database is opened again: doubled from the first to the last.
 const REOPEN: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
@@ -62,7 +72,7 @@ impl Database {
                 // Resources that the rest of the process needs were released, also the locks. The databases must not
                 // all come back at once.
                 Err(error) if error.is_shortage() && !shutdown.requested() => {
-                    Box::pin(self.tell(Phase::Failing, Some(&error), Lineage::new(1))).await;
+                    Box::pin(self.tell_what_is_known(Phase::Failing, &error)).await;
                     let share = (self.random() >> 40) as u32;
                     let pause = backoff.failed().mul_f64(f64::from(share) / f64::from(1 << 24));
                     Box::pin(self.wait_for(shutdown, pause)).await;
@@ -76,12 +86,13 @@ impl Database {
     async fn protect_here(&self, shutdown: &Shutdown) -> Result<Ended, Error> {
         let _placed = Placed::settle(self)?;
         let _locks = self.take_locks().await?;
+        let _room = Box::pin(self.find_room(shutdown)).await?;
         let _upkeep = self.maintenance.in_background();
         let (path, _) = self.place()?;
         let links = self.options.path.clone().map_or_else(Vec::new, |named| links_on(&named));
         let subscription = self.world.watcher.as_ref().map(|watcher| watcher.subscribe_with(&path, &links));
         let mut backoff = REOPEN;
-        let (mut last_word, mut last_tries) = (Lineage::new(1), 0);
+        let (mut last_word, mut last_tries, mut held) = (Lineage::new(1), 0, None);
         // The last record of an earlier process is no longer true.
         self.tell(Phase::Starting, None, last_word).await;
         loop {
@@ -120,9 +131,22 @@ impl Database {
                 return Err(error);
             }
             if error.is_absent() {
-                self.tell(Phase::Waiting, lost.then_some(&error), last_word).await;
-                tracing::info!(database = %self.name(), "waiting for the database to be created");
-                self.wait(shutdown, subscription.as_ref(), None).await;
+                // Without a record the vault says whether it was there: the disk of both may not be mounted.
+                if !lost && held.is_none() {
+                    held = self.in_vault().await;
+                }
+                let is_gone = lost || held == Some(true);
+                self.tell(Phase::Waiting, is_gone.then_some(&error), last_word).await;
+                match is_gone {
+                    true => {
+                        tracing::warn!(database = %self.name(), vault = self.vault.url(), "it isn't there, and its vault holds backups of it: mount its disk, or restore it")
+                    }
+                    false => tracing::info!(database = %self.name(), "waiting for the database to be created"),
+                }
+                tokio::select! {
+                    () = self.wait(shutdown, subscription.as_ref(), None) => {}
+                    () = sleep(ASK_AGAIN), if !lost && held.is_none() => {}
+                }
                 continue;
             }
             self.tell(Phase::Failing, Some(&error), last_word).await;
@@ -137,6 +161,43 @@ impl Database {
                 }
             }
         }
+    }
+
+    /// Waits until the process may have the files open that this database takes. Until then the status says why it waits.
+    ///
+    /// A database that waits holds its locks, which takes no descriptors. Where locks take descriptors, no database waits.
+    async fn find_room(&self, shutdown: &Shutdown) -> Result<Option<Place>, Error> {
+        let locks = |locks: &Option<Locks>| locks.as_ref().is_some_and(Locks::are_free_of_descriptors);
+        if !locks(&self.locks.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(None);
+        }
+        let mut told = false;
+        loop {
+            let left = self.admission().left();
+            let full = match self.admission().place() {
+                Ok(place) => return Ok(Some(place)),
+                Err(full) => full,
+            };
+            let (path, _) = self.place()?;
+            let error = Error::NoRoom { path, files: full.files, databases: full.databases };
+            if shutdown.requested() {
+                self.tell(Phase::Halted, Some(&error), Lineage::new(1)).await;
+                return Err(error);
+            }
+            if !std::mem::replace(&mut told, true) {
+                self.tell(Phase::Failing, Some(&error), Lineage::new(1)).await;
+            }
+            tokio::select! {
+                () = left => {}
+                () = sleep(LOOK_FOR_ROOM) => {}
+                () = shutdown.graceful() => {}
+            }
+        }
+    }
+
+    /// Whether the vault holds backups of the database; `None` if it doesn't answer in time.
+    async fn in_vault(&self) -> Option<bool> {
+        tokio::time::timeout(ASKED, crate::survey::holds_any(&self.vault)).await.ok()?.ok()
     }
 
     async fn take_locks(&self) -> Result<LockGuard, Error> {

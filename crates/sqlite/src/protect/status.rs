@@ -54,6 +54,16 @@ impl Database {
         told.hole = Some(Box::new(hole));
     }
 
+    /// Notes the present phase and an error for `status`, in memory alone if the state record of an earlier process wasn't read
+    /// yet: that record must not be replaced.
+    pub(super) async fn tell_what_is_known(&self, phase: Phase, error: &Error) {
+        if self.told().remembers {
+            return self.tell(phase, Some(error), Lineage::new(1)).await;
+        }
+        self.note(error);
+        self.told().phase = Some(phase);
+    }
+
     /// Notes the present phase for `status`, and writes the state record.
     pub(crate) async fn tell(&self, phase: Phase, error: Option<&Error>, lineage: Lineage) {
         if let Some(error) = error {
@@ -196,6 +206,7 @@ impl Database {
         let remembered = record.and_then(|record| record.remembered(self.vault.url()));
         self.clock.begin(clock.map(|clock| clock.belief), remembered.as_ref().map(|(facts, _)| facts.txid));
         let mut told = self.told();
+        told.remembers = true;
         told.hole = told.hole.take().or(hole.map(Box::new));
         let known = told.known.position.map(|position| position.txid);
         if let Some((facts, position)) = remembered

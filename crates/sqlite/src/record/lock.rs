@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use seawall_host::Lock;
 
 use crate::error::Error;
 use crate::files::FileIdentity;
@@ -19,8 +20,15 @@ use crate::files::FileIdentity;
 /// Both locks, held until dropped.
 #[derive(Debug)]
 pub(crate) struct Locks {
-    state: File,
-    _vault: Option<File>,
+    state: Held,
+    vault: Option<Held>,
+}
+
+/// A lock, and the file that is locked.
+#[derive(Debug)]
+struct Held {
+    lock: Lock,
+    file: FileIdentity,
 }
 
 impl Locks {
@@ -35,25 +43,30 @@ impl Locks {
                 lock(&vault_lock(&std::env::temp_dir(), vault)?)?.ok_or_else(|| held(format!("the vault {vault}")))?,
             ),
         };
-        Ok(Self { state, _vault: vault_lock })
+        Ok(Self { state, vault: vault_lock })
     }
 
     /// Takes only the lock of the database, for a process that writes to no vault.
     pub(crate) fn take_local(source: &Path, state_dir: &Path) -> Result<Self, Error> {
         let held = || Error::Locked { path: source.to_owned(), what: "the state directory of this database".into() };
-        Ok(Self { state: lock(&state_lock(state_dir))?.ok_or_else(held)?, _vault: None })
+        Ok(Self { state: lock(&state_lock(state_dir))?.ok_or_else(held)?, vault: None })
     }
 
     /// Takes the lock in the state directory again if it was deleted there.
     pub(crate) fn renew(&mut self, state_dir: &Path) -> Result<(), Error> {
         let path = state_lock(state_dir);
-        let ours = FileIdentity::of(&self.state.metadata().map_err(Error::io(&path))?);
-        if fs::metadata(&path).is_ok_and(|there| FileIdentity::of(&there) == ours) {
+        if fs::metadata(&path).is_ok_and(|there| FileIdentity::of(&there) == self.state.file) {
             return Ok(());
         }
         let what = "the state directory of this database, which was made anew".to_owned();
         self.state = lock(&path)?.ok_or(Error::Locked { path, what })?;
         Ok(())
+    }
+
+    /// Whether they are held without a descriptor.
+    pub(crate) fn are_free_of_descriptors(&self) -> bool {
+        let held = [Some(&self.state), self.vault.as_ref()];
+        held.into_iter().flatten().all(|held| held.lock.is_free_of_descriptors())
     }
 }
 
@@ -90,15 +103,16 @@ fn vault_lock(temporary: &Path, vault: &str) -> Result<PathBuf, Error> {
     Ok(folder.join(format!("{name:016x}.lock")))
 }
 
-fn lock(path: &Path) -> Result<Option<File>, Error> {
+fn lock(path: &Path) -> Result<Option<Held>, Error> {
     if let Some(parent) = path.parent() {
         private_dir(parent)?;
     }
-    let open = || -> io::Result<Option<File>> {
+    let open = || -> io::Result<Option<Held>> {
         let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true).mode(0o600);
-        let file = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)?;
-        Ok(seawall_host::lock(&file)?.then_some(file))
+        options.create(true).truncate(false).read(true).write(true).mode(0o600);
+        let open = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)?;
+        let file = FileIdentity::of(&open.metadata()?);
+        Ok(Lock::of(open, path)?.map(|lock| Held { lock, file }))
     };
     open().map_err(Error::io(path))
 }

@@ -21,6 +21,8 @@ pub(crate) struct Told {
     /// In a box, because most databases have none.
     pub(crate) hole: Option<Box<Hole>>,
     pub(crate) sizes: (Option<u64>, Option<u64>),
+    /// Whether the state record of an earlier process was read. Until then a new one would replace what that one knows.
+    pub(crate) remembers: bool,
 }
 
 impl Told {

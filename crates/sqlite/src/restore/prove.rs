@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::stream::StreamExt;
-use seawall_core::{Failure, Finding, Moment, PlannedObject, Point, Progress, StrongVerification, Verification};
+use seawall_core::{Failure, Finding, Moment, Point, Progress, StrongVerification, Verification};
 use seawall_ltx::{Summary, Txid};
 use seawall_vault::{Digest, Vault};
 
@@ -39,8 +39,12 @@ pub(crate) async fn verify(
 ) -> Result<StrongVerification, Error> {
     let (files, old) = tokio::try_join!(list(vault), async { Ok(legacy::list(vault).await) })?;
     // What isn't verified is a finding (I12).
-    let endless = old.as_ref().err().map(Error::failure);
+    let endless = match &old {
+        Ok(replica) => replica.cut.clone().map(|error| Error::from(error).failure()),
+        Err(error) => Some(error.failure()),
+    };
     let (old, passed_over) = legacy::or_doubt(old, !files.is_empty())?;
+    let old = old.objects;
     if files.is_empty() && old.is_empty() {
         return Err(Error::NothingThere { vault: vault.url().to_owned() });
     }
@@ -87,6 +91,10 @@ pub(crate) async fn verify(
             findings.push(Finding { code, object, cause });
         }
         progress.advance(file.size);
+    }
+    // Litestream keeps no digests of its objects.
+    if strength == Strength::Digests {
+        without_digest.extend(old.iter().map(|object| object.key().to_string()));
     }
     let (old_findings, old_newest) = legacy::verify(vault, &old, &progress).await?;
     progress.finish();
@@ -213,18 +221,44 @@ fn gaps(vault: &Vault, files: &[Stored]) -> Vec<Finding> {
 ///
 /// # Errors
 /// When the vault can't be listed.
-pub async fn unusable(vault: &Vault) -> Result<Vec<PlannedObject>, Failure> {
+pub async fn unusable(vault: &Vault) -> Result<Option<Unusable>, Failure> {
     let files = list(vault).await.map_err(|error| error.failure())?;
-    let object = |file: Stored| PlannedObject { key: file.key(Layout::of(vault)).to_string(), bytes: file.size };
-    Ok(unreachable(&files).into_iter().map(object).collect())
+    let objects = unreachable(&files);
+    Ok(objects.first().map(|first| Unusable {
+        first: first.key(Layout::of(vault)).to_string(),
+        count: objects.len() as u64,
+        bytes: objects.iter().fold(0, |sum, file| sum.saturating_add(file.size)),
+    }))
+}
+
+/// Objects that no restore can use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// The key of the first.
+    pub first: String,
+    /// How many.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Objects after a gap that no point needs and nothing replaces.
 pub(crate) fn unreachable(files: &[Stored]) -> Vec<Stored> {
     let reachable: BTreeSet<Txid> = stretches(files).concat().into_iter().collect();
     let (used, rest): (Vec<&Stored>, Vec<&Stored>) = files.iter().partition(|file| reachable.contains(&file.max));
-    // Objects that were merged into an object in use may be incomplete: retention deletes the oldest first.
-    let replaced = |file: &Stored| used.iter().any(|by| by.min <= file.min && by.max >= file.max);
+    // Objects that were merged into an object in use may be incomplete: retention deletes the oldest first. There may be millions of
+    // either, so for each first TXID the last one is known that an object in use reaches from there or before.
+    let mut reaches: BTreeMap<Txid, Txid> = BTreeMap::new();
+    for by in &used {
+        let reach = reaches.entry(by.min).or_insert(by.max);
+        *reach = by.max.max(*reach);
+    }
+    let mut furthest = Txid(0);
+    for reach in reaches.values_mut() {
+        furthest = furthest.max(*reach);
+        *reach = furthest;
+    }
+    let replaced = |file: &Stored| reaches.range(..=file.min).next_back().is_some_and(|(_, reach)| *reach >= file.max);
     rest.into_iter().filter(|file| !replaced(file)).copied().collect()
 }
 

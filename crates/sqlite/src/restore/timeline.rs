@@ -69,6 +69,7 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
         holes.extend(to.map(|to| Hole { from, to, reason, restored: false }));
     }
     let mut levels = levels(&files);
+    let old = old.objects;
     if !old.is_empty() {
         // Replicas of Litestream before 0.5 come before everything else.
         spans.splice(0..0, generations::spans(&old));

@@ -19,6 +19,7 @@ use crate::Turns;
 use crate::belonging::Facts;
 use crate::catalog::{Catalog, Dated};
 use crate::compaction::Schedule;
+use crate::error::Error;
 use crate::fresh::Fresh;
 use crate::layout::Stored;
 use crate::options::{Options, Upkeep, World};
@@ -91,6 +92,26 @@ pub(super) struct State {
     pub(super) past: bool,
     /// The last failure, until an attempt succeeds.
     pub(super) failure: Option<LastError>,
+    /// Why the session is to begin anew with a base, until it does.
+    pub(super) wants_base: Option<Error>,
+    /// When a base was asked for last.
+    pub(super) asked_for_base: Option<Moment>,
+}
+
+/// How long after a request for a base the next one may come, should the first have changed nothing.
+const BASE_AGAIN: Duration = Duration::from_secs(3600);
+
+impl State {
+    /// Notes that no key at hand opens an object of a merge. If no base follows it, nothing after it can be merged any more, no
+    /// base of the schedule can be made, and nothing becomes old enough to be deleted. Then the session has to take a base from the database.
+    pub(super) fn unreadable(&mut self, error: Error, now: Moment) {
+        let newest = self.catalog.files().into_iter().max_by_key(|file| file.max);
+        let asked = self.asked_for_base.is_some_and(|asked| now.since(asked) < BASE_AGAIN);
+        if !asked && newest.is_some_and(|newest| self.catalog.is_apart(&newest)) {
+            self.asked_for_base = Some(now);
+            self.wants_base = Some(error);
+        }
+    }
 }
 
 impl std::fmt::Debug for Maintenance {
@@ -127,6 +148,11 @@ impl Maintenance {
     /// Reports there when a merge has read all objects.
     pub(crate) fn noting(self, read_back: Arc<ReadBack>) -> Self {
         Self { read_back: Some(read_back), ..self }
+    }
+
+    /// Why the session has to begin anew with a base, if it has to; answers once.
+    pub(crate) fn take_want_of_a_base(&self) -> Option<Error> {
+        self.state().wants_base.take()
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

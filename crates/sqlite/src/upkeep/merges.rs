@@ -35,11 +35,13 @@ impl Maintenance {
             let Some(job) = job.filter(|job| last.as_ref() != Some(job)) else { return refused.map_or(Ok(()), Err) };
             match self.make(&job, done).await {
                 Ok(()) => {}
-                // Objects of another host, or from before the host's keys were lost. They stay as they are, and a base has
-                // come since.
-                Err(error) if is_locked(&error) && job.level != Level::BASE => {
+                // Objects of another host, or of which this host forgot the keys. They stay as they are.
+                Err(error) if is_locked(&error) => {
                     tracing::debug!(%error, "not merged");
-                    job.inputs.first().into_iter().for_each(|first| self.state().catalog.set_apart(*first));
+                    let now = self.clock.now();
+                    let mut state = self.state();
+                    job.inputs.first().into_iter().for_each(|first| state.catalog.set_apart(*first));
+                    state.unreadable(error, now);
                     last = Some(job);
                 }
                 Err(error) => {

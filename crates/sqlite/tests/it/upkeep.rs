@@ -1,6 +1,7 @@
 //! Merging and deleting from a user's view: the objects in the vault, the restored states, and the requests to the
 //! store.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,10 @@ use seawall_core::{Phase, Shutdown, When};
 use seawall_sqlite::{LevelPolicy, Retention, Upkeep};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Fault, SimulatedStore};
-use seawall_vault::{Error, ObjectKey, Policy, Scheme, Vault};
+use seawall_vault::{
+    Access, Error, HostKeys, Identities, NoPrompt, ObjectKey, Policy, Prompt, Recipients, Scheme, SealedStore, Sealing,
+    Store, Vault,
+};
 
 use crate::world::{SCHEMA, Scene, content_of, insert, insert_beside, until};
 
@@ -358,6 +362,57 @@ async fn a_gap_before_a_merged_object_is_told() {
         let (point, record) = &points[1];
         assert_eq!(scene.restore(When::Position(point.position.clone())).await.as_ref(), Ok(record));
     }
+}
+
+/// A host forgets the keys of what it wrote two days ago. When a base is due and the one before it opens no more, the running process
+/// takes a base from the database, and merges go on.
+#[tokio::test]
+async fn a_history_that_the_host_can_not_read_any_more_gets_a_base() {
+    let (secret, public) = Identities::generate();
+    let clock = Arc::<crate::world::HandClock>::default();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::with(Scheme::S3, clock.clone()));
+    let access = |recipients: bool, identities| {
+        let recipients = recipients.then(|| Recipients::read([&public], Path::new("")).expect("a recipient"));
+        let keys = HostKeys::new(None, clock.clone());
+        Access::Sealed(Arc::new(Sealing::new(recipients, identities, keys)))
+    };
+    let host = Arc::new(SealedStore::new(store.clone(), access(true, Identities::none())));
+    let mut scene = Scene::at(tempfile::tempdir().expect("a folder"), clock.clone(), host);
+    scene.upkeep = Arc::new(Upkeep { base_interval: Some(Duration::from_secs(200 * 3600)), ..upkeep() });
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    let engine = scene.watching();
+    let shutdown = Shutdown::new();
+    let script = async {
+        insert_beside(&app, 1, 10).await;
+        engine.sync().await.expect("a point");
+        let bases = engine.figures().bases.done;
+        // Each day a new key is made, and on the fourth the first one is forgotten.
+        until("a base from the database", async || {
+            insert_beside(&app, 1, 10).await;
+            let _asked = engine.sync().await;
+            scene.tick(DAY + 3_600_000);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            engine.figures().bases.done > bases
+        })
+        .await;
+        let merges = engine.figures().compactions[1].done;
+        until("merges go on", async || {
+            insert_beside(&app, 1, 10).await;
+            scene.tick(30_000);
+            let _asked = engine.sync().await;
+            engine.figures().compactions[1].done > merges
+        })
+        .await;
+        engine.sync().await.expect("a point");
+        shutdown.begin();
+    };
+    let (ran, ()) = tokio::join!(engine.run(&shutdown), script);
+    ran.expect("a graceful end");
+    let prompt: Arc<dyn Prompt> = Arc::new(NoPrompt);
+    let owner = Identities::parse(&secret, "the key", &prompt).expect("an identity");
+    scene.store = Arc::new(SealedStore::new(store, access(false, owner)));
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }
 
 /// While it protects, it merges by itself when time has come, and asks nothing of the store when nothing changes.

@@ -9,6 +9,9 @@
 //! Each key is a file `<moment>-<random>.key` (0600) that is written, synced, and only then used. Two processes of one
 //! database make two files, and each finds the other's. Without a folder the keys live as long as the process.
 //!
+//! A copy of a vault makes its keys of the day for itself (`<moment>-<random>.copy.key`), and removes them when it is whole: nothing
+//! may be written to that place again, so no newer key would end them. They are files, so that a copy that was cut off goes on.
+//!
 //! One more key, `lasting.key`, is never forgotten. It is for the few objects that a host has to read as long as they
 //! exist, and that hold no content: [`super::Sealing::lasting`].
 
@@ -38,10 +41,15 @@ const KEPT: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 /// The file of the key that is never forgotten.
 const LASTING: &str = "lasting.key";
 
+/// What the file of a key ends with that was made for a copy.
+const OF_A_COPY: &str = ".copy.key";
+
 /// The ring of keys of one database, or of one process.
 #[derive(Debug)]
 pub struct HostKeys {
     folder: Option<PathBuf>,
+    /// Whether the keys of the day are for a copy, which ends.
+    of_a_copy: bool,
     clock: Arc<dyn Clock>,
     ring: Mutex<Option<Vec<HostKey>>>,
     /// The key that is never forgotten, once it is read or made.
@@ -68,7 +76,55 @@ impl std::fmt::Debug for HostKey {
 impl HostKeys {
     /// The ring in a folder, which is made when it is needed; without one, in memory. Touches nothing yet.
     pub fn new(folder: Option<PathBuf>, clock: Arc<dyn Clock>) -> Self {
-        Self { folder, clock, ring: Mutex::new(None), lasting: Mutex::new(None), making: Mutex::new(()) }
+        let (ring, lasting, making) = Default::default();
+        Self { folder, of_a_copy: false, clock, ring, lasting, making }
+    }
+
+    /// The same for a copy of a vault: [`HostKeys::forget_copy`] ends its keys of the day.
+    #[must_use]
+    pub fn of_a_copy(self) -> Self {
+        Self { of_a_copy: true, ..self }
+    }
+
+    /// Removes the keys that were made for copies to this vault, also those of a run that was cut off. Blocks.
+    ///
+    /// # Errors
+    /// [`Error::Sealing`] if a key's file can't be removed: it opens all of the copy.
+    pub fn forget_copy(&self) -> Result<(), Error> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        for key in read_keys(folder).map_err(|error| self.trouble(&error))? {
+            if key.name.ends_with(OF_A_COPY)
+                && let Err(error) = std::fs::remove_file(folder.join(&key.name))
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                return Err(self.trouble(&error));
+            }
+        }
+        self.lock().iter_mut().for_each(|keys| keys.retain(|key| !key.name.ends_with(OF_A_COPY)));
+        Ok(())
+    }
+
+    /// Gives a copy's place the key that is never forgotten and the notes of writers, if this host has them for the vault that was copied. Nothing
+    /// is written over. Blocks.
+    ///
+    /// # Errors
+    /// Errors of the file system.
+    pub fn take_along(from: &Path, to: &Path) -> io::Result<()> {
+        let found = match std::fs::read_dir(from) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            found => found?,
+        };
+        for file in found {
+            let file = file?;
+            let name = file.file_name().to_string_lossy().into_owned();
+            if (name == LASTING || name.ends_with(".json")) && !name.starts_with('.') && file.file_type()?.is_file() {
+                match write_private(to, &name, &std::fs::read(file.path())?) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The folder.
@@ -109,11 +165,17 @@ impl HostKeys {
         if let Some(folder) = &self.folder {
             made.name = match lasting {
                 true => LASTING.to_owned(),
-                false => format!("{:014}-{:08x}.key", made.made.as_millis(), fastrand::u32(..)),
+                false => {
+                    let end = if self.of_a_copy { OF_A_COPY } else { ".key" };
+                    format!("{:014}-{:08x}{end}", made.made.as_millis(), fastrand::u32(..))
+                }
             };
-            let opens = match lasting {
-                true => "the list of backups and the records of holes, and no content. It stays",
-                false => "what the host wrote lately, and goes by itself",
+            let opens = match (lasting, self.of_a_copy) {
+                (true, _) => "the list of backups and the records of holes, and no content. It stays",
+                (false, false) => "what the host wrote lately, and goes by itself",
+                (false, true) => {
+                    "a copy that isn't whole yet, and goes once it is: run `seawall copy` again, or remove this file"
+                }
             };
             let secret = made.key.to_string();
             let text =
@@ -278,6 +340,49 @@ mod tests {
 
     fn moments(hours: &[i64]) -> Vec<Moment> {
         hours.iter().map(|hour| Moment::from_millis(hour * HOUR)).collect()
+    }
+
+    #[test]
+    fn keys_of_a_copy_end_with_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let keys = || HostKeys::new(Some(folder.path().to_owned()), Arc::new(seawall_core::SystemClock));
+        let names = || {
+            let mut names: Vec<_> = read_keys(folder.path()).expect("read").into_iter().map(|key| key.name).collect();
+            names.sort();
+            names
+        };
+        let cut_off = keys().of_a_copy();
+        cut_off.make(false).expect("a key");
+        cut_off.make(true).expect("the lasting key");
+        let again = keys().of_a_copy();
+        again.load().expect("read");
+        assert!(again.present(false).is_some(), "a copy that was cut off goes on");
+        again.forget_copy().expect("removed");
+        assert_eq!(names(), [LASTING]);
+        assert!(again.present(false).is_none() && again.present(true).is_some());
+        keys().make(false).expect("a key of the host");
+        again.forget_copy().expect("nothing to remove");
+        assert_eq!(names().len(), 2, "a key of a running process stays");
+    }
+
+    #[test]
+    fn a_copy_takes_along_what_reads_the_list_and_no_key_of_a_day() {
+        let [from, to] = [(), ()].map(|()| tempfile::tempdir().expect("a folder"));
+        HostKeys::take_along(&from.path().join("none"), to.path()).expect("nothing there");
+        let keys = HostKeys::new(Some(from.path().to_owned()), Arc::new(seawall_core::SystemClock));
+        keys.make(false).expect("a key");
+        keys.make(true).expect("the lasting key");
+        std::fs::write(from.path().join("0123.json"), "a note").expect("written");
+        std::fs::write(to.path().join("4567.json"), "of its own").expect("written");
+        for _ in 0..2 {
+            HostKeys::take_along(from.path(), to.path()).expect("taken along");
+            let mut names: Vec<_> =
+                std::fs::read_dir(to.path()).expect("read").map(|file| file.expect("a file").file_name()).collect();
+            names.sort();
+            assert_eq!(names, ["0123.json", "4567.json", LASTING]);
+        }
+        let read = |folder: &tempfile::TempDir| std::fs::read(folder.path().join(LASTING)).expect("read");
+        assert_eq!(read(&from), read(&to));
     }
 
     #[test]

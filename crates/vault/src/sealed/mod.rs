@@ -61,6 +61,14 @@ impl Sealing {
         Self { lasting, ..self }
     }
 
+    /// Removes the keys that were made for a copy ([`HostKeys::of_a_copy`]), which is whole now. Blocks.
+    ///
+    /// # Errors
+    /// [`Error::Sealing`] if a key's file can't be removed.
+    pub fn forget_copy(&self) -> Result<(), Error> {
+        self.keys.forget_copy()
+    }
+
     /// Whether there is a key of the owner, so that every object can be read.
     pub fn reads_all(&self) -> bool {
         !self.identities.is_empty()

@@ -74,6 +74,8 @@ pub(super) struct Shelves {
     pub(super) foreign: u64,
     /// Names behind which nothing was looked for.
     pub(super) passed_over: Option<Failure>,
+    /// Why the listing ended before its end, if it did.
+    pub(super) cut_short: Option<Failure>,
 }
 
 impl Shelves {
@@ -86,6 +88,7 @@ impl Shelves {
             pages: self.pages,
             foreign: self.foreign,
             passed_over: self.passed_over.clone(),
+            cut_short: self.cut_short.clone(),
         }
     }
 }
@@ -349,8 +352,8 @@ async fn told_by(opener: &Opener, url: &VaultUrl, row: &Row) -> OfVault {
 }
 
 /// The databases of a listing, with what must not be forgotten of the one before: proofs that can't be read now, and databases that are
-/// gone. Pure.
-fn merged(former: Option<&Shelves>, found: Vec<Row>, now: Moment) -> Vec<Shelved> {
+/// gone. `is_whole` says whether the listing came to its end. Pure.
+fn merged(former: Option<&Shelves>, found: Vec<Row>, is_whole: bool, now: Moment) -> Vec<Shelved> {
     let Some(former) = former else { return found.into_iter().map(|row| Shelved::of(row, now)).collect() };
     let key = |row: &Row| (row.vault.clone(), row.name.clone());
     let mut before: HashMap<_, &Shelved> = former.all.iter().map(|one| (key(&one.row), one)).collect();
@@ -366,7 +369,11 @@ fn merged(former: Option<&Shelves>, found: Vec<Row>, now: Moment) -> Vec<Shelved
     let gone = former.all.iter().filter(is_shown).take(GONE.1).map(|one| {
         let mut row = one.row.clone().aged(now);
         if one.gone.is_none() {
-            row.doubts.insert(0, format!("it is gone: it was listed at {}, and isn't there any more", former.at));
+            let doubt = match is_whole {
+                true => format!("it is gone: it was listed at {}, and isn't there any more", former.at),
+                false => format!("it was listed at {}, and the newest listing ended before it", former.at),
+            };
+            row.doubts.insert(0, doubt);
         }
         Shelved { gone: one.gone.or(Some(former.at)), ..Shelved::of(row, now) }
     });
@@ -385,13 +392,14 @@ async fn list(opener: &Opener, url: &VaultUrl, former: Option<&Shelves>) -> Resu
             "name a prefix with fewer objects, or ask with `seawall fleet`, which waits for longer",
         )
     })??;
-    let all = merged(former, found.databases, found.at);
+    let all = merged(former, found.databases, found.cut_short.is_none(), found.at);
     Ok(Shelves {
         all,
         at: found.at,
         pages: found.listed_pages,
         foreign: found.foreign_objects,
         passed_over: found.passed_over,
+        cut_short: found.cut_short,
     })
 }
 
@@ -457,10 +465,10 @@ mod tests {
         assert_eq!(lost.status.alarms.len(), 1, "it counts as one with a warning");
         assert!(again.all.iter().any(|one| one.row.name == "kept" && one.status.alarms.is_empty()));
         // It stays for a day, and is told once.
-        let later = merged(Some(&again), Vec::new(), again.at.after(GONE.0 / 2));
+        let later = merged(Some(&again), Vec::new(), true, again.at.after(GONE.0 / 2));
         let told = |one: &Shelved| one.row.doubts.iter().filter(|doubt| doubt.starts_with("it is gone")).count();
         assert_eq!(later.iter().map(told).collect::<Vec<_>>(), vec![1; later.len()]);
-        let much_later = merged(Some(&again), Vec::new(), again.at.after(2 * GONE.0));
+        let much_later = merged(Some(&again), Vec::new(), true, again.at.after(2 * GONE.0));
         assert!(!names(&much_later).contains(&"lost".to_owned()));
         // Ages are those of the moment at which somebody looks.
         let aged = again.aged(again.at.after(GONE.0));

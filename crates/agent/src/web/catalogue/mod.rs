@@ -145,6 +145,7 @@ impl Catalogue {
             @if let Some(error) = &told.failure { (failure("The prefix can't be listed now", error)) }
             @if let Some(shelves) = &told.shelves {
                 @if let Some(passed_over) = &shelves.passed_over { (failure("Passed over", passed_over)) }
+                @if let Some(cut_short) = &shelves.cut_short { (failure("Not all is shown", cut_short)) }
             }
         }
     }

@@ -1,12 +1,13 @@
 //! The checks of what can be restored: holes, backups that weren't made, and sets that no restore finds. Facts come from the vaults;
 //! pure functions judge them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
-use seawall_agent::{Opener, unusable};
+use seawall_agent::{Opener, Orphans, Unusable, Why, unusable};
 use seawall_archive::{Catalog, Gap, Unlinked, missed, unlinked};
-use seawall_core::{Failure, Hole, Moment, PlannedObject, Timeline};
+use seawall_core::{Failure, Hole, Moment, Timeline};
 
 use super::finding::Finding;
 use super::places::{Away, each, place};
@@ -14,6 +15,9 @@ use crate::edge::Edge;
 use crate::{runtime, table};
 
 const CHECK: &str = "timeline";
+
+/// A database that is protected for less time needn't have been proved.
+const NEW: Duration = Duration::from_secs(24 * 3600);
 
 /// A hole that is older is known by now.
 const OLD_HOLE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -27,25 +31,42 @@ const LINKED_WITHIN: Duration = Duration::from_secs(3600);
 /// Retention deletes what an interrupted backup left after seven days; a day later it should have.
 const REMOVED_WITHIN: Duration = Duration::from_secs(8 * 24 * 3600);
 
-/// Looks at the history of each database. Places that are `away` aren't asked again.
+/// Looks at the history of each database. Of those called `read_back` it is known that a proof or a check read them back. Places that are `away` aren't asked again.
 ///
 /// # Errors
 /// When the command is interrupted, or its keys can't be read.
-pub(super) fn of_all(config: &Config, edge: &Edge, now: Moment, away: &mut Away) -> Result<Vec<Finding>, Failure> {
+pub(super) fn of_all(
+    config: &Config,
+    edge: &Edge,
+    (now, read_back): (Moment, &BTreeSet<String>),
+    away: &mut Away,
+) -> Result<Vec<Finding>, Failure> {
     let opener = edge.opener(1)?;
-    let look = |database| of_one(database, &opener, now);
+    let look = |database| of_one(database, &opener, (now, read_back));
     let of_place = |database: &DatabaseConfig| place(&database.vault);
-    let answers = runtime::run(async { Ok(each(&config.databases, of_place, away, look).await) })?;
+    // Each vault of a database has a history of its own.
+    let alone: Vec<DatabaseConfig> = config.databases.iter().flat_map(DatabaseConfig::each).collect();
+    let several: BTreeSet<&str> =
+        config.databases.iter().filter(|one| !one.beside.is_empty()).map(|one| one.name.as_str()).collect();
+    let answers = runtime::run(async { Ok(each(&alone, of_place, away, look).await) })?;
     let told = |(database, answer): (&DatabaseConfig, Result<Vec<Finding>, Failure>)| {
-        answer.unwrap_or_else(|failure| {
+        let mut found = answer.unwrap_or_else(|failure| {
             let meaning = format!("its history can't be read: {} ({})", failure.cause, failure.code);
             vec![Finding::wrong(CHECK, &database.name, meaning, failure.next)]
-        })
+        });
+        if several.contains(database.name.as_str()) {
+            found.iter_mut().for_each(|finding| finding.object = format!("{} in {}", finding.object, database.vault));
+        }
+        found
     };
-    Ok(config.databases.iter().zip(answers).flat_map(told).collect())
+    Ok(alone.iter().zip(answers).flat_map(told).collect())
 }
 
-async fn of_one(database: &DatabaseConfig, opener: &Opener, now: Moment) -> Result<Vec<Finding>, Failure> {
+async fn of_one(
+    database: &DatabaseConfig,
+    opener: &Opener,
+    (now, read_back): (Moment, &BTreeSet<String>),
+) -> Result<Vec<Finding>, Failure> {
     let name = &database.name;
     let server = match &database.engine {
         EngineConfig::Server(server) => Some(server),
@@ -70,13 +91,34 @@ async fn of_one(database: &DatabaseConfig, opener: &Opener, now: Moment) -> Resu
     } else {
         found.extend(of_holes(name, &timeline.holes, now));
     }
-    if let EngineConfig::Sqlite(_) = &database.engine {
-        found.extend(of_unusable(name, &unusable(&vault).await?));
+    match &database.engine {
+        EngineConfig::Sqlite(_) => found.extend(of_unusable(name, unusable(&vault).await?.as_ref())),
+        EngineConfig::Lmdb(config) => {
+            let orphans = opener.orphans_of_environment(&vault, database, config).await?;
+            found.extend(orphans.iter().map(|orphans| of_orphans(name, orphans)));
+        }
+        EngineConfig::Server(_) | EngineConfig::Cluster(_) => {}
     }
     if found.is_empty() {
         found.push(of_whole(name, server.is_some(), &timeline));
     }
+    let begun = timeline.spans.first().map(|span| span.from.moment);
+    // With a schedule of proofs, its alarms say it.
+    if database.prove.is_none() && !read_back.contains(name) && begun.is_some_and(|begun| now.since(begun) > NEW) {
+        let proofs = opener.proofs(database).await?.proofs;
+        found.extend(of_proofs(name, proofs.iter().any(|proof| !proof.inconclusive)));
+    }
     Ok(found)
+}
+
+/// What to say of a database without a schedule of proofs, which may have been proved all the same.
+fn of_proofs(name: &str, is_proved: bool) -> Option<Finding> {
+    let meaning =
+        "no restore of it was ever proved, and nothing read its vault back: that it can be restored is a hope";
+    let next = format!(
+        "prove it now: seawall verify --restore '{name}'; and by a schedule, in its item: prove: {{ schedule: \"H 5 * * *\" }}"
+    );
+    (!is_proved).then(|| Finding::warning("proof", name, meaning, next))
 }
 
 /// A history without a fault, if there is one.
@@ -129,16 +171,55 @@ fn some(name: &str, all: usize, what: &str, mut shown: Vec<Finding>) -> Vec<Find
     shown
 }
 
+/// Objects of an LMDB environment that should not be in its vault.
+fn of_orphans(name: &str, orphans: &Orphans) -> Finding {
+    let Orphans { why, first, count, bytes } = orphans;
+    let count = |noun: &str| table::count(usize::try_from(*count).unwrap_or(usize::MAX), noun);
+    let bytes = table::bytes(*bytes);
+    let (meaning, next) = match why {
+        Why::Strange => (
+            format!("{} ({bytes}) named like its snapshots, which no instance reads or deletes", count("object")),
+            "find out what wrote it, and delete it with the store's own tool".to_owned(),
+        ),
+        Why::Misdated => (
+            format!(
+                "{} ({bytes}) of the future: the clock of their host was wrong. Lightning Stream takes them for the newest ones, and so does Seawall until their instance sends another",
+                count("snapshot")
+            ),
+            "set the clock of that host (timedatectl set-ntp true); once its instance has sent another snapshot, delete them with the store's own tool".to_owned(),
+        ),
+        Why::Newer => (
+            format!(
+                "{} ({bytes}) have had a newer one of their instance for more than a day longer than `cleanup` keeps them, and weren't deleted",
+                count("snapshot")
+            ),
+            format!(
+                "let the process with this `cleanup` run, with credentials that may delete; look for `lmdb.may-not-delete` in its log: seawall status '{name}'"
+            ),
+        ),
+        Why::Gone => (
+            format!(
+                "{} ({bytes}) of an instance that is gone for longer than `gone-after`: `cleanup` deletes it once its content is in a snapshot of this host, and didn't",
+                count("last snapshot")
+            ),
+            format!(
+                "see whether it is damaged, and whether this host merges: seawall verify '{name}'; if it is damaged, delete it with the store's own tool"
+            ),
+        ),
+    };
+    Finding::warning("orphans", format!("{name}: {first}"), meaning, next)
+}
+
 /// Objects of a SQLite database that no restore can use.
-fn of_unusable(name: &str, objects: &[PlannedObject]) -> Option<Finding> {
-    let first = objects.first()?;
-    let bytes = table::bytes(objects.iter().map(|object| object.bytes).sum());
-    let count = table::count(objects.len(), "object");
+fn of_unusable(name: &str, unusable: Option<&Unusable>) -> Option<Finding> {
+    let Unusable { first, count, bytes } = unusable?;
+    let bytes = table::bytes(*bytes);
+    let count = table::count(usize::try_from(*count).unwrap_or(usize::MAX), "object");
     let meaning = format!("no restore can use {count} ({bytes}), because objects before them are missing");
     let next = format!(
         "look for the missing objects in copies of the vault, and put them back; the objects are named by: seawall verify '{name}'"
     );
-    Some(Finding::warning("orphans", format!("{name}: {}", first.key), meaning, next))
+    Some(Finding::warning("orphans", format!("{name}: {first}"), meaning, next))
 }
 
 /// A set that no link names, if that isn't the backup that is being made.
@@ -200,11 +281,25 @@ mod tests {
 
     #[test]
     fn objects_that_no_restore_can_use_are_told_together() {
-        assert_eq!(of_unusable("app", &[]), None);
-        let objects = [5, 6].map(|number| PlannedObject { key: format!("ltx/0/{number}.ltx"), bytes: 512 });
-        let found = of_unusable("app", &objects).expect("a finding");
+        assert_eq!(of_proofs("app", true), None);
+        assert!(of_proofs("app", false).is_some_and(|one| one.verdict == Warning && one.next.contains("H 5 * * *")));
+        assert_eq!(of_unusable("app", None), None);
+        let unusable = Unusable { first: "ltx/0/5.ltx".into(), count: 2, bytes: 1024 };
+        let found = of_unusable("app", Some(&unusable)).expect("a finding");
         assert_eq!((found.check, found.verdict, &*found.object), ("orphans", Warning, "app: ltx/0/5.ltx"));
         assert!(found.meaning.contains("2 objects (1.0 KiB)"), "{found:?}");
+    }
+
+    #[test]
+    fn each_kind_of_orphan_of_an_environment_has_its_own_next_step() {
+        let mut told: Vec<(String, String)> = Vec::new();
+        for why in [Why::Strange, Why::Misdated, Why::Newer, Why::Gone] {
+            let found = of_orphans("dns", &Orphans { why, first: "dns__a".into(), count: 3, bytes: 2048 });
+            assert_eq!((found.check, found.verdict, &*found.object), ("orphans", Warning, "dns: dns__a"));
+            assert!(found.meaning.contains('3') && found.meaning.contains("2.0 KiB"), "{found:?}");
+            assert!(!told.contains(&(found.meaning.clone(), found.next.clone())));
+            told.push((found.meaning, found.next));
+        }
     }
 
     #[test]

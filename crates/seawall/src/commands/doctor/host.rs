@@ -8,6 +8,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use seawall_agent::SCRATCH;
+use seawall_host::PrivateFolder;
+
 use super::finding::Finding;
 use crate::table;
 
@@ -117,6 +120,51 @@ fn of_space(folder: &Path, free: u64) -> Finding {
         NO_SPACE..LITTLE_SPACE => Finding::warning("space", shown, meaning, next),
         _ => Finding::fine("space", shown, meaning),
     }
+}
+
+/// The folder in which proofs restore databases, the largest of which has so many bytes.
+pub(super) fn scratch(folder: &Path, largest: u64) -> Vec<Finding> {
+    const CHECK: &str = "scratch";
+    let shown = folder.display().to_string();
+    let mut found: Vec<Finding> = PrivateFolder::left_in(folder, SCRATCH)
+        .iter()
+        .map(|path| {
+            let shown = path.display().to_string();
+            let meaning = "a killed proof left it, with what it had restored; the next proof in that folder removes it";
+            Finding::warning("leftovers", &shown, meaning, format!("rm -r '{shown}'"))
+        })
+        .collect();
+    let is_folder = folder.metadata().is_ok_and(|facts| facts.is_dir());
+    let may_write = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
+    found.push(match (is_folder, may_write, seawall_host::free_space(folder)) {
+        (false, ..) => {
+            let meaning = "proofs restore databases into it, and it isn't a folder, so none can be made";
+            Finding::wrong(CHECK, &shown, meaning, format!("mkdir -p '{shown}', or name another one: prove.scratch"))
+        }
+        (true, Err(error), _) => {
+            let meaning = format!("proofs restore databases into it, and this user can't write to it: {error}");
+            let next = format!(
+                "run the command as the user of the service; if that can't write either: chown SERVICE-USER '{shown}'"
+            );
+            Finding::wrong(CHECK, &shown, meaning, next)
+        }
+        (true, Ok(()), Some(free)) => of_scratch(&shown, free, largest),
+        (true, Ok(()), None) => Finding::fine(CHECK, shown, "this user can write to it"),
+    });
+    found
+}
+
+fn of_scratch(folder: &str, free: u64, largest: u64) -> Finding {
+    let needed = largest.saturating_add(LITTLE_SPACE);
+    let (free_text, needed_text) = (table::bytes(free), table::bytes(needed));
+    if free < needed {
+        let meaning = format!(
+            "{free_text} are free on its disk, and the proof of the largest database needs about {needed_text}"
+        );
+        let next = "name a folder on a disk with more room: prove.scratch";
+        return Finding::warning("scratch", folder, meaning, next);
+    }
+    Finding::fine("scratch", folder, format!("{free_text} are free on its disk, and a proof needs about {needed_text}"))
 }
 
 /// The folder in which a database's state record is kept; `None` where it doesn't exist yet and can be made.
@@ -321,6 +369,29 @@ mod tests {
         for (databases, watches, verdict) in [(100, 364, Fine), (100, 363, Warning), (u64::MAX, 8192, Warning)] {
             assert_eq!(of_watches(databases, watches).verdict, verdict, "{databases}");
         }
+    }
+
+    #[test]
+    fn room_and_leftovers_of_proofs() {
+        for (free, largest, verdict) in
+            [(LITTLE_SPACE, 0, Fine), (LITTLE_SPACE, 1, Warning), (LITTLE_SPACE + 7, 7, Fine), (0, u64::MAX, Warning)]
+        {
+            assert_eq!(of_scratch("/tmp", free, largest).verdict, verdict, "{free} {largest}");
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let verdicts =
+            |folder: &Path| scratch(folder, 0).iter().map(|one| (one.check, one.verdict)).collect::<Vec<_>>();
+        assert_eq!(verdicts(&folder.path().join("nowhere")), [("scratch", Wrong)]);
+        let left = folder.path().join(format!("{SCRATCH}abcdefghijkl"));
+        std::fs::create_dir_all(left.join("restored.db")).expect("made");
+        std::fs::create_dir_all(folder.path().join("another")).expect("made");
+        assert_eq!(verdicts(folder.path())[0], ("leftovers", Warning));
+        let held = PrivateFolder::new(folder.path(), SCRATCH, "proof", None).expect("made");
+        std::fs::write(held.path().join("restored.db"), "x").expect("written");
+        assert_eq!(
+            scratch(folder.path(), 0).iter().filter(|one| one.object.contains(SCRATCH)).count(),
+            usize::from(left.exists())
+        );
     }
 
     #[test]

@@ -16,10 +16,10 @@ mod units;
 mod vaults;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use seawall_agent::KnownProofs;
 use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
+use seawall_agent::{FOLDER, KnownProofs, VaultUrl, databases_in};
 use seawall_core::{Clock as _, Failure, Kind, Moment, Phase, Status, SystemClock};
 use seawall_host::folder_of;
 
@@ -30,18 +30,60 @@ use self::protection::Held;
 use crate::arguments::DoctorArguments;
 use crate::edge::Edge;
 use crate::output::{Output, to_json};
-use crate::{configuration, runtime};
+use crate::{configuration, runtime, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &DoctorArguments, edge: &Edge) -> Result<Output, Failure> {
     let findings = match configuration::require(&arguments.socket.config, edge) {
-        Ok(config) => examine(&config, arguments, edge)?,
+        Ok(config) => {
+            let (config, of_folders) = with_folders(config)?;
+            let mut findings = examine(&config, arguments, edge)?;
+            findings.extend(of_folders);
+            findings
+        }
         // Without a configuration there is nothing to look at.
         Err(failure) if failure.code == "config.none" => return Err(failure),
         Err(failure) => vec![Finding::wrong("configuration", failure.object, failure.cause, failure.next)],
     };
     let exit = finding::exit(&findings);
     Ok(Output { text: finding::text(&findings), failures: Vec::new(), json: to_json(&findings), exit })
+}
+
+/// The configuration with the databases that are in its folders now, and what is to be said of the folders.
+fn with_folders(mut config: Config) -> Result<(Config, Vec<Finding>), Failure> {
+    let mut findings = Vec::new();
+    for directory in &config.directories {
+        let found = runtime::run(async { Ok(databases_in(directory).await) })?;
+        findings.push(of_folder(&directory.dir, found.len()));
+        let is_new = |one: &DatabaseConfig| !config.databases.iter().any(|known| known.source() == one.source());
+        let new: Vec<DatabaseConfig> = found.into_iter().filter(is_new).collect();
+        config.databases.extend(new);
+    }
+    Ok((config, findings))
+}
+
+/// A folder of databases in which so many were found.
+fn of_folder(folder: &Path, databases: usize) -> Finding {
+    const CHECK: &str = "folder";
+    let object = folder.display().to_string();
+    #[expect(clippy::disallowed_methods, reason = "the command looks at the file system")]
+    let read = std::fs::read_dir(folder);
+    match (read, databases) {
+        (Err(error), _) => {
+            let meaning = format!("it can't be read, so nothing of it is protected: {error}");
+            let next = format!("mount its disk if it isn't mounted, and see whose it is: ls -ld '{object}'");
+            Finding::wrong(CHECK, object, meaning, next)
+        }
+        (Ok(_), 0) => {
+            let meaning = "no database is in it, so nothing of it is protected";
+            let next =
+                "mount its disk if it isn't mounted (findmnt), or correct its path or pattern: seawall config check";
+            Finding::warning(CHECK, object, meaning, next)
+        }
+        (Ok(_), databases) => {
+            Finding::fine(CHECK, object, format!("{} found in it", table::count(databases, "database")))
+        }
+    }
 }
 
 fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<Vec<Finding>, Failure> {
@@ -69,11 +111,18 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
         .map(|status| PathBuf::from(&status.source))
         .collect();
     findings.extend(of_files(&config.databases, &paths));
+    let largest = statuses.iter().filter_map(|status| status.source_bytes).max().unwrap_or(0);
+    findings.extend(of_scratch(&config.databases, edge, largest));
+    let read_back: BTreeSet<String> = statuses
+        .iter()
+        .filter(|status| status.content_read_at.is_some() || status.proof.is_some())
+        .map(|status| status.name.clone())
+        .collect();
     findings.extend(host::limits(databases as u64));
     if !arguments.no_vaults {
         let mut away = Away::new();
         findings.extend(vaults::of_all(config, edge, &mut away)?);
-        findings.extend(history::of_all(config, edge, now, &mut away)?);
+        findings.extend(history::of_all(config, edge, (now, &read_back), &mut away)?);
     }
     Ok(findings)
 }
@@ -141,7 +190,9 @@ fn running(arguments: &DoctorArguments, edge: &Edge) -> Result<Running, Failure>
     let control = super::agent::control(&arguments.socket, edge)?;
     runtime::run(async {
         let info = control.info().await?;
-        let (statuses, _) = control.status().await?;
+        let (mut statuses, _) = control.status().await?;
+        // Folders have a finding of their own.
+        statuses.retain(|status| status.engine != FOLDER);
         Ok(Running { version: info.version, pid: info.pid, statuses })
     })
 }
@@ -158,6 +209,20 @@ fn of_configuration(config: &Config) -> Vec<Finding> {
         found.push(Finding::fine("configuration", file, "it is understood, without a warning"));
     }
     found
+}
+
+/// The folders in which proofs of a schedule restore databases.
+fn of_scratch(databases: &[DatabaseConfig], edge: &Edge, largest: u64) -> Vec<Finding> {
+    let usual = || {
+        let named = edge.environment.get("TMPDIR").map(PathBuf::from).filter(|place| place.is_absolute());
+        named.unwrap_or_else(|| PathBuf::from("/tmp"))
+    };
+    let folder = |database: &DatabaseConfig| {
+        let proving = database.prove.as_ref()?;
+        Some(proving.scratch.clone().unwrap_or_else(usual))
+    };
+    let folders: BTreeSet<PathBuf> = databases.iter().filter_map(folder).collect();
+    folders.iter().flat_map(|folder| host::scratch(folder, largest)).collect()
 }
 
 /// The files of the databases, and the folders that they are in.
@@ -181,6 +246,11 @@ fn of_files(databases: &[DatabaseConfig], running: &BTreeSet<PathBuf>) -> Vec<Fi
     }
     findings.extend(sqlite.iter().map(|path| host::sqlite(path)));
     folders.extend(sqlite.iter().map(|path| folder_of(path).to_owned()));
+    let vaults = databases.iter().flat_map(|database| database.each()).filter_map(|one| match one.vault {
+        VaultUrl::File(folder) if folder.is_dir() => Some(folder),
+        _ => None,
+    });
+    folders.extend(vaults);
     findings.extend(states.iter().filter_map(|folder| host::state(folder)));
     findings.extend(folders.iter().filter_map(|folder| host::space(folder)));
     let places: Vec<PathBuf> = folders.into_iter().chain(states).collect();

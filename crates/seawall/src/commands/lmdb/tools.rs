@@ -96,7 +96,10 @@ fn within<T>(
 ) -> Result<T, Failure> {
     let config = load(&config.config, edge)?;
     runtime::run(async {
-        let vault = Vault::open(&config.vault, &edge.environment, Policy::default()).await?;
+        // Each environment has a note of the same place.
+        let notes = config.databases.iter().map(LmdbConfig::vault_notes).find(|notes| notes.exists());
+        let policy = Policy { notes, ..Policy::default() };
+        let vault = Vault::open(&config.vault, &edge.environment, policy).await?;
         Ok(work(&vault).await?)
     })
 }

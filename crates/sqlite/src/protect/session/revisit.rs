@@ -28,7 +28,15 @@ impl Session<'_> {
     }
 
     /// Looks at the vault if a look is due, or in any case (I15).
+    ///
+    /// # Errors
+    /// What the look found; or that upkeep can't read the newest history any more, so that the next session takes a base.
     pub(crate) async fn look_at_vault(&self, sight: Looking) -> Result<(), Error> {
+        if self.patience != Patience::Once
+            && let Some(unreadable) = self.database.maintenance().take_want_of_a_base()
+        {
+            return Err(unreadable);
+        }
         let depth = match sight {
             _ if self.patience == Patience::Once
                 || self.database.options().upkeep.sight_interval.is_none() && sight == Looking::Now =>

@@ -52,9 +52,10 @@ impl FileStore {
     }
 
     /// The same, which refuses to begin in the place of a folder that earlier processes wrote to and that isn't there now. `notes` is
-    /// the file of this machine that says so. Does no I/O.
-    pub fn remembering(root: impl Into<PathBuf>, notes: PathBuf) -> Self {
-        Self { root: root.into().into(), anchor: Arc::new(Anchor::remembering(Memory::new(notes))) }
+    /// the file of this machine that says so; the first write makes its folder if that is Seawall's `own_folder`. Does no I/O.
+    pub fn remembering(root: impl Into<PathBuf>, notes: PathBuf, own_folder: bool) -> Self {
+        let memory = if own_folder { Memory::in_own_folder(notes) } else { Memory::new(notes) };
+        Self { root: root.into().into(), anchor: Arc::new(Anchor::remembering(memory)) }
     }
 
     /// Why nothing begins at `root`, if a file of notes says that it was written to, and it isn't there now. Blocks.

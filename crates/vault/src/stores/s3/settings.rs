@@ -105,8 +105,8 @@ pub(crate) const NAMES: &[&str] = &[
 ];
 
 impl PlaceSettings for S3Settings {
-    /// `sign-payload`, `sign-accept-encoding`, `require-content-md5` and `sse-customer-key-md5` are checked and change
-    /// nothing: payloads are covered by TLS instead of the signature, `Accept-Encoding` is not sent, batch deletes
+    /// `put-object-content-md5: true` asks for checksums, unless `checksums` decided before. `sign-payload`, `sign-accept-encoding`,
+    /// `require-content-md5` and `sse-customer-key-md5` are checked and change nothing: payloads are covered by TLS instead of the signature, `Accept-Encoding` is not sent, batch deletes
     /// always carry an MD5, and the key's MD5 is computed.
     fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let name = kebab(name);
@@ -130,8 +130,13 @@ impl PlaceSettings for S3Settings {
             "ca-file" => self.ca_file = text(),
             "skip-verify" => self.skip_verify = boolean(&name, value)?,
             "checksums" => self.checksums = Some(boolean(&name, value)?),
-            // Our checksums do what these settings ask for.
-            "put-object-content-md5" | "require-content-md5" => drop(boolean(&name, value)?),
+            // A CRC-32C does what the MD5 does that this setting asks for.
+            "put-object-content-md5" => {
+                if boolean(&name, value)? {
+                    self.checksums.get_or_insert(true);
+                }
+            }
+            "require-content-md5" => drop(boolean(&name, value)?),
             "sign-payload" | "sign-accept-encoding" => drop(boolean(&name, value)?),
             "storage-class" => self.storage_class = text(),
             "object-lock-keep" => self.object_lock_keep = Some(lock_span(value)?),
