@@ -478,6 +478,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn when_a_newest_point_is_of_the_future() {
+        let at = |seconds: i64| Moment::from_millis(seconds * 1000);
+        for (moment, expected) in [(0, None), (100, None), (1000, None), (1001, Some("archive.clock"))] {
+            let told = of_clock(&Point { position: "set".into(), moment: at(moment) }, at(100));
+            assert_eq!(told.as_ref().map(|told| told.code.as_str()), expected, "{moment}");
+        }
+    }
+
+    #[test]
     fn when_a_loss_is_over() {
         let at = |seconds: i64| Moment::from_millis(seconds * 1000);
         let failure = Failure::new(Kind::Corrupt, "archive.lost", "v", "c", "n");

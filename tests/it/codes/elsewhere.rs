@@ -36,6 +36,12 @@ const BY_OTHERS: &[(&str, &str)] = &[
         "alarm.failing",
         "truth/withdrawn.rs::credentials_that_are_withdrawn_under_a_process_are_told_and_work_again_on_s3",
     ),
+    (
+        "sqlite.no-room",
+        "truth/sources.rs::databases_beyond_the_limit_of_open_files_are_told_and_leave_the_others_alone",
+    ),
+    ("vault.unsure", "several_histories.rs::a_foreign_vault_with_a_newer_time_is_never_taken_for_the_database"),
+    ("alarm.vault-set-back", "several_running.rs::a_vault_that_is_set_back_while_seawall_runs_gets_what_it_lost"),
     ("alarm.hole", "alarms.rs::a_hole_is_told_also_after_a_restart_and_credentials_before_they_end"),
     ("alarm.proof-age", "proofs.rs::a_database_is_proved_by_itself_and_a_proof_that_fails_is_an_alarm"),
     ("alarm.proof-failed", "fleet.rs::a_folder_of_many_vaults"),
@@ -168,6 +174,14 @@ const BY_OTHERS: &[(&str, &str)] = &[
 /// Raised by the library, in a test of the engine's crate on a real server or store. The program tells such a failure as it tells those that
 /// are raised here, by the same function.
 const BY_LIBRARIES: &[(&str, &str)] = &[
+    ("agent.folder-missing", "crates/engines/src/alarms/tests.rs::what_each_status_means"),
+    ("alarm.folder", "crates/engines/src/alarms/tests.rs::what_each_status_means"),
+    ("archive.clock", "crates/archive/src/scheduled.rs::when_a_newest_point_is_of_the_future"),
+    (
+        "fleet.cut-short",
+        "crates/engines/src/catalog/mod.rs::a_prefix_with_more_than_is_remembered_is_shown_as_far_as_it_goes",
+    ),
+    ("proof.not-isolated", "crates/postgres/tests/it/isolated.rs::in_another_process"),
     ("sqlite.bad-digest", "crates/sqlite/tests/it/digests.rs::an_object_in_parts_is_compared_by_a_digest_of_its_own"),
     (
         "sqlite.moments-in-doubt",

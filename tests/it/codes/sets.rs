@@ -50,7 +50,7 @@ pub(super) const POSTGRES: &[Case] = &[
     ),
     raise(
         "postgres.interrupted",
-        "conf seawall.yml 'socket: { path: s.sock }' 'databases:' \"  - { url: 'postgresql://r@127.0.0.1:$HOLE/d', name: app, vault: w, schedule: '0 3 * * *' }\"; behind seawall replicate --once --json; appears protecting log; sleep 0.3; kill -INT $pid; appears 'second signal' log; until ! kill -INT $pid 2> /dev/null || grep -q 'stopping at once' log; do sleep 0.05; done; outcome",
+        "conf seawall.yml 'socket: { path: s.sock }' 'databases:' \"  - { url: 'postgresql://r@127.0.0.1:$HOLE/d', name: app, vault: w, schedule: '0 3 * * *' }\"; for try in 1 2 3; do behind seawall replicate --once --json; appears protecting log; sleep 0.3; kill -INT $pid 2> /dev/null || true; appears 'second signal' log; until ! kill -INT $pid 2> /dev/null || grep -q 'stopping at once' log; do sleep 0.05; done; wait $pid && code=0 || code=$?; if grep -q postgres.interrupted out; then break; fi; done; cat out; exit $code",
     ),
     raise("postgres.tool", "ask backup \"$SHOP\" ./w --format custom --pg-bindir /nowhere"),
     raise("bench.unencrypted", "ask bench \"$SHOP\" ./locked"),
@@ -78,7 +78,7 @@ pub(super) const MYSQL: &[Case] = &[
     ),
     raise(
         "mysql.interrupted",
-        "conf seawall.yml 'socket: { path: s.sock }' 'databases:' \"  - { url: 'mysql://r@127.0.0.1:$HOLE/d', name: app, vault: w, schedule: '0 3 * * *' }\"; behind seawall replicate --once --json; appears protecting log; sleep 0.3; kill -INT $pid; appears 'second signal' log; until ! kill -INT $pid 2> /dev/null || grep -q 'stopping at once' log; do sleep 0.05; done; outcome",
+        "conf seawall.yml 'socket: { path: s.sock }' 'databases:' \"  - { url: 'mysql://r@127.0.0.1:$HOLE/d', name: app, vault: w, schedule: '0 3 * * *' }\"; for try in 1 2 3; do behind seawall replicate --once --json; appears protecting log; sleep 0.3; kill -INT $pid 2> /dev/null || true; appears 'second signal' log; until ! kill -INT $pid 2> /dev/null || grep -q 'stopping at once' log; do sleep 0.05; done; wait $pid && code=0 || code=$?; if grep -q mysql.interrupted out; then break; fi; done; cat out; exit $code",
     ),
     raise("mysql.password", "ask backup mysql://e1045@127.0.0.1:$MYSQL/d ./v"),
 ];
