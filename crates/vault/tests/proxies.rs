@@ -76,6 +76,26 @@ async fn every_kind_of_store_goes_through_the_proxy() {
     }
 }
 
+/// A proxy would ask the service of its own machine for the role.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_role_of_a_machine_is_asked_for_past_the_proxy() {
+    for place in [
+        "s3://b/p?endpoint=http://store.example&region=r",
+        "gs://b/p?endpoint=http://store.example",
+        "oss://bkt/p?endpoint=http://store.example&region=r",
+    ] {
+        let (address, asked) = proxy().await;
+        let mut child = Command::new(std::env::current_exe().expect("this program"));
+        child.args(["--exact", "asks_a_place", "--ignored"]).env_clear().env(PLACE, place).stdout(Stdio::null());
+        child.env("HOME", "/nonexistent").env("HTTP_PROXY", &address).env("HTTPS_PROXY", &address);
+        let status = tokio::task::spawn_blocking(move || child.status()).await.expect("asked");
+        assert!(status.expect("the program starts").success(), "{place}");
+        let lines = std::mem::take(&mut *asked.lock().expect("no panic"));
+        let of_machine = |line: &&String| ["169.254.", "100.100.", "metadata."].iter().any(|host| line.contains(host));
+        assert_eq!(lines.iter().find(of_machine), None, "{place}");
+    }
+}
+
 /// Not a test: what the second process does.
 #[tokio::test]
 #[ignore = "the other test starts this"]

@@ -49,9 +49,36 @@ pub(crate) fn is_private(host: &str) -> bool {
     }
 }
 
+/// Whether a host is on this machine or in a private network, so that a secret may go there without TLS. A name without a dot is
+/// resolved there, and so are the endings that private networks and Kubernetes use.
+pub(crate) fn is_near(host: &str) -> bool {
+    let private = [".svc", ".lan", ".internal", ".home.arpa"];
+    is_private(host) || !host.contains(['.', ':']) || private.iter().any(|end| host.ends_with(end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_of_private_networks() {
+        for host in [
+            "localhost",
+            "10.0.0.1",
+            "fd00::1",
+            "nas",
+            "nas.local",
+            "nats.default.svc",
+            "db.svc.cluster.local",
+            "nas.lan",
+            "box.internal",
+        ] {
+            assert!(is_near(host), "{host}");
+        }
+        for host in ["example.com", "8.8.8.8", "2001:db8::1", "svc.example.com", "internal.example", "evil.svc.com"] {
+            assert!(!is_near(host), "{host}");
+        }
+    }
 
     #[test]
     fn endpoints() {

@@ -1,6 +1,7 @@
 //! The HTTP transport: a deadline for every answer, a size limit for every answer that isn't an object, and the special
 //! needs of some providers.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -44,6 +45,18 @@ const METADATA_HOSTS: [&str; 5] =
 /// How long to wait for the service that gives cloud machines their credentials. Elsewhere nothing answers.
 const METADATA_PATIENCE: Duration = Duration::from_secs(2);
 
+/// The client for these hosts, which a machine reaches itself: a proxy would ask for its own machine. It keeps no connection, because
+/// clients of several runtimes use it. `None` if the system lets no client be made.
+fn direct() -> Option<&'static ReqwestTransport> {
+    static DIRECT: OnceLock<Option<ReqwestTransport>> = OnceLock::new();
+    let make = || {
+        let client = reqwest::Client::builder().no_proxy().connect_timeout(METADATA_PATIENCE);
+        let client = client.pool_max_idle_per_host(0).redirect(reqwest::redirect::Policy::none()).build();
+        client.ok().map(ReqwestTransport::new)
+    };
+    DIRECT.get_or_init(make).as_ref()
+}
+
 /// HTTP with deadlines.
 pub(crate) struct Transport {
     pub(crate) inner: ReqwestTransport,
@@ -62,8 +75,10 @@ impl HttpTransport for Transport {
         if self.tigris {
             request.headers_mut().insert("x-tigris-consistent", HeaderValue::from_static("true"));
         }
-        let deadline = match request.uri().host() {
-            Some(host) if METADATA_HOSTS.contains(&host) => METADATA_PATIENCE,
+        let of_machine = request.uri().host().is_some_and(|host| METADATA_HOSTS.contains(&host));
+        let inner = if of_machine { direct().unwrap_or(&self.inner) } else { &self.inner };
+        let deadline = match of_machine {
+            true => METADATA_PATIENCE,
             // Completing an upload, a server may join its parts before it answers.
             _ if request.method() == Method::POST => 3 * self.attempt,
             _ => self.attempt + Duration::from_secs(request.body().len() as u64 / self.slowest.max(1)),
@@ -71,7 +86,7 @@ impl HttpTransport for Transport {
         let object = request.method() == Method::GET && is_of_object(request.uri().query());
         let head = request.method() == Method::HEAD;
         let ranged = request.headers().contains_key(http::header::RANGE);
-        let response = match tokio::time::timeout(deadline, self.inner.fetch(request)).await {
+        let response = match tokio::time::timeout(deadline, inner.fetch(request)).await {
             Ok(response) => response?,
             Err(_) => return Err(noticed(Notice::Silence).set_temporary()),
         };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::stores::cloud::endpoint::{host_of, is_private};
+use crate::stores::cloud::endpoint::{host_of, is_near};
 use crate::text::{boolean, clean_path, kebab, unknown, wrong};
 use crate::{Error, PlaceSettings, Secret};
 
@@ -183,8 +183,7 @@ impl Access {
     /// and are never sent.
     pub(super) fn check_privacy(&self, server: &str) -> Result<(), Error> {
         let host = host_of(server);
-        let near = is_private(host) || !host.contains(['.', ':']);
-        let open = !near && !self.tls && self.root_cas.is_empty() && !self.plain_password;
+        let open = !is_near(host) && !self.tls && self.root_cas.is_empty() && !self.plain_password;
         if open && (self.password.is_some() || self.token.is_some()) {
             let cause = "the password would be sent over the internet without encryption";
             let next = "set tls: true, or plain-password: true to send it all the same";

@@ -1,7 +1,7 @@
 //! The settings of a place on a WebDAV server. URL queries and configuration keys both end here, so each setting has one
 //! name, one reader and one default.
 
-use crate::stores::cloud::endpoint::{endpoint, host_of, is_private};
+use crate::stores::cloud::endpoint::{endpoint, host_of, is_near};
 use crate::text::{boolean, clean_path, decode, kebab, unknown, wrong};
 use crate::{Error, PlaceSettings, Secret};
 
@@ -119,11 +119,6 @@ impl WebdavSettings {
         }
         Ok(())
     }
-}
-
-/// Whether a host is on this machine or in a private network. A name without a dot is resolved there.
-fn is_near(host: &str) -> bool {
-    is_private(host) || !host.contains(['.', ':'])
 }
 
 /// The server and the folder of an address as Litestream's `webdav-url` has it.
