@@ -21,6 +21,9 @@ pub(crate) enum Notice {
     /// A web page in the place of the service's answer (200, `text/html`).
     #[error("a web page came instead of the server's answer: a proxy or a login page of the network answered")]
     WebPage,
+    /// Success (200) with another document than the listing that was asked for, and its code if it has one.
+    #[error("the server's answer is no listing{}", if .0.is_empty() { String::new() } else { format!(", but says {}", .0) })]
+    NoListing(String),
     /// No answer before the deadline.
     #[error("no answer in time")]
     Silence,
@@ -51,7 +54,7 @@ pub(crate) fn classify(object: String, error: &opendal_core::Error, condition: &
                     .to_owned(),
             },
             Notice::Unauthorized | Notice::Refused(_) => Error::Denied { object, cause: notice.to_string() },
-            Notice::Silence | Notice::WebPage => {
+            Notice::Silence | Notice::WebPage | Notice::NoListing(_) => {
                 Error::Unavailable { object, cause: notice.to_string(), retryable: true }
             }
             Notice::BehindEnd => Error::OutOfRange { object, start: 0 },

@@ -15,6 +15,9 @@ use super::classify::Notice;
 /// The most bytes of a listing or an error. A page of 1000 of the longest keys is far below.
 const LARGEST_ANSWER: usize = 16 << 20;
 
+/// In so many bytes of a listing its root element begins.
+const LARGEST_HEAD: usize = 4 << 10;
+
 /// The most bytes of an error that is looked into.
 const LARGEST_ERROR: usize = 64 << 10;
 
@@ -84,6 +87,7 @@ impl HttpTransport for Transport {
             _ => self.attempt + Duration::from_secs(request.body().len() as u64 / self.slowest.max(1)),
         };
         let object = request.method() == Method::GET && is_of_object(request.uri().query());
+        let listing = if request.method() == Method::GET { root_of_listing(request.uri().query()) } else { None };
         let head = request.method() == Method::HEAD;
         let ranged = request.headers().contains_key(http::header::RANGE);
         let response = match tokio::time::timeout(deadline, inner.fetch(request)).await {
@@ -110,6 +114,7 @@ impl HttpTransport for Transport {
             StatusCode::RANGE_NOT_SATISFIABLE => Err(noticed(Notice::BehindEnd)),
             StatusCode::PARTIAL_CONTENT if is_empty_range(response.headers()) => Err(noticed(Notice::BehindEnd)),
             status if object && status.is_success() => Ok(response),
+            StatusCode::OK if listing.is_some() => whole_listing(response, listing.unwrap_or_default()).await,
             _ => Ok(response.map(|body| bounded(body, LARGEST_ANSWER))),
         }
     }
@@ -137,6 +142,29 @@ fn is_empty_range(headers: &HeaderMap) -> bool {
 fn is_of_object(query: Option<&str>) -> bool {
     let of_version = |query: &str| query.starts_with("versionId=") && !query.contains('&');
     query.is_none_or(|query| query == "alt=media" || of_version(query))
+}
+
+/// How the document begins that answers this query, if it asks for a listing of S3, OSS or Azure.
+fn root_of_listing(query: Option<&str>) -> Option<&'static str> {
+    let mut parts = query?.split('&');
+    parts.find_map(|part| match part {
+        "list-type=2" => Some("<ListBucketResult"),
+        "comp=list" => Some("<EnumerationResults"),
+        _ => None,
+    })
+}
+
+/// A listing, if the answer is one. Any other document would be read as a listing without objects, and so as an empty vault.
+async fn whole_listing(response: Response<HttpBody>, root: &str) -> Result<Response<HttpBody>> {
+    let (parts, body) = response.into_parts();
+    let text = bounded(body, LARGEST_ANSWER).to_buffer().await?.to_bytes();
+    let begin = text.get(..text.len().min(LARGEST_HEAD)).unwrap_or_default();
+    if !begin.windows(root.len()).any(|window| window == root.as_bytes()) {
+        return Err(noticed(Notice::NoListing(code(begin).unwrap_or_default())).set_temporary());
+    }
+    let size = text.len() as u64;
+    let again = futures::stream::iter([Ok(Buffer::from(text))]);
+    Ok(Response::from_parts(parts, HttpBody::new(again, Some(size))))
 }
 
 fn noticed(notice: Notice) -> Error {
@@ -219,6 +247,36 @@ mod tests {
             (Some("list-type=2"), false),
         ] {
             assert_eq!(is_of_object(query), expected, "{query:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_listing_is_no_empty_one() {
+        assert_eq!(root_of_listing(Some("list-type=2&prefix=a")), Some("<ListBucketResult"));
+        assert_eq!(root_of_listing(Some("restype=container&comp=list")), Some("<EnumerationResults"));
+        for other in [None, Some("prefix=list-type=2"), Some("alt=media"), Some("versions=")] {
+            assert_eq!(root_of_listing(other), None, "{other:?}");
+        }
+        for (text, expected) in [
+            ("<?xml version=\"1.0\"?>\n<ListBucketResult xmlns=\"x\"></ListBucketResult>", None),
+            ("<Error><Code>SlowDown</Code></Error>", Some("SlowDown")),
+            ("{}", Some("")),
+            ("", Some("")),
+        ] {
+            let body = HttpBody::new(stream::iter([Ok(Buffer::from(text))]), Some(text.len() as u64));
+            let told = match whole_listing(Response::new(body), "<ListBucketResult").await {
+                Ok(mut response) => {
+                    assert_eq!(response.body_mut().to_buffer().await.expect("again").to_bytes(), text.as_bytes());
+                    None
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            let is_told = match (&told, expected) {
+                (None, None) => true,
+                (Some(told), Some(code)) => told.contains(code) && told.contains("no listing"),
+                _ => false,
+            };
+            assert!(is_told, "{text}: {told:?}");
         }
     }
 
