@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::several_vaults::add;
 use seawall_tests::{Output, Process, Random, Stand, digest, model, run, wait};
 use seawall_vault::testing::not_run;
 
@@ -114,6 +115,22 @@ fn from_a_new_key_to_a_restore_with_it() {
     let file = scene.restored();
     assert_eq!((digest::of(&file), model::check(&file, stand.seed)), (digest::of(&stand.db()), 70));
     scene.verify().ok();
+}
+
+/// The place above has no marker of its own.
+#[test]
+fn encrypted_databases_below_a_place_are_verified_together() {
+    let scene = Scene::new();
+    scene.stand.app().commit(5);
+    scene.replicate_once();
+    let many = scene.stand.path("many");
+    for name in ["one", "two"] {
+        add(scene.stand.place.root(), &many.join(name));
+    }
+    let read = scene.stand.seawall(&["verify", text(&many), "--identity", text(&scene.key), "--json"]).ok().json();
+    let databases = read["databases"].as_array().unwrap();
+    assert_eq!(databases.len(), 2, "{read}");
+    assert!(databases.iter().all(|one| one["findings"] == serde_json::json!([])), "{read}");
 }
 
 #[test]

@@ -138,6 +138,8 @@ fn an_lmdb_environment_that_only_sends_needs_no_key_of_the_owner() {
     let refused = once().exits(2);
     assert!(refused.stderr.contains("error[config.encryption]"), "{refused}");
     assert!(refused.stderr.contains("an instance that receives") && refused.stderr.contains("send-only"), "{refused}");
+    let checked = stand.seawall(&["config", "check", "--config", "seawall.yml"]).exits(2);
+    assert!(checked.stderr.contains("error[config.encryption]"), "{checked}");
 
     config("send-only: true");
     let state = stand.path("env/data.mdb-seawall-keys");

@@ -44,7 +44,7 @@ pub use database::{DatabaseConfig, EngineConfig, Said, SourceName, Subject, Thre
 pub use encryption::{Encryption, state_folder};
 pub use hooks::{About, Hooks, Operation};
 pub use keep::Keep;
-pub use open::{Opener, read_state_dir, read_status};
+pub use open::{Opener, read_state_dir, read_status, suits_encryption};
 pub use recognise::is_there;
 pub use seawall_postgres::physical::examine::{Examined, examine};
 pub use seawall_postgres::physical::receive as wal;

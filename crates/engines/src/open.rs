@@ -390,24 +390,7 @@ impl Opener {
 
     /// The vaults of a database as one.
     pub(crate) async fn vault_of(&self, database: &DatabaseConfig) -> Result<Vault, Failure> {
-        if let (Some(encryption), EngineConfig::Sqlite(config)) = (&database.encryption, &database.engine)
-            && encryption.identity.is_none()
-            && !sqlite::bases_come_in_time(config)
-        {
-            let cause = "the host's keys live for two days, and a base is made from the base before it: \
-                         snapshot.interval is longer, or off";
-            let next = "write a snapshot.interval of at most 48h, or name an identity under `encryption`";
-            return Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next));
-        }
-        if let (Some(encryption), EngineConfig::Lmdb(config)) = (&database.encryption, &database.engine)
-            && !config.send_only
-            && encryption.identity.is_none()
-            && !self.owner_keys.any()
-        {
-            let cause = "an instance that receives reads the snapshots of the others, which only the owner's key opens";
-            let next = "name an identity under `encryption`; if this instance is only to send, write send-only: true under `lmdb`";
-            return Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next));
-        }
+        suits_encryption(database, self.owner_keys.any())?;
         if self.protects && database.prove.is_none() {
             // A schedule that comes back begins to count anew.
             self.place_here(database).note_proved(true, SystemClock.now());
@@ -450,6 +433,29 @@ impl Opener {
         let seed = self.policy.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Policy { seed, access, ..self.policy.clone() }
     }
+}
+
+/// Whether a database can be protected with the encryption that its configuration asks for. `any_key` says that the process has a key of the owner
+/// that the configuration doesn't name.
+///
+/// # Errors
+/// `config.encryption`: its bases are made too rarely for the host's keys, or it has to read what only the owner's key opens.
+pub fn suits_encryption(database: &DatabaseConfig, any_key: bool) -> Result<(), Failure> {
+    let Some(encryption) = database.encryption.as_ref().filter(|encryption| encryption.identity.is_none()) else {
+        return Ok(());
+    };
+    let (cause, next) = match &database.engine {
+        EngineConfig::Sqlite(config) if !sqlite::bases_come_in_time(config) => (
+            "the host's keys live for two days, and a base is made from the base before it: snapshot.interval is longer, or off",
+            "write a snapshot.interval of at most 48h, or name an identity under `encryption`",
+        ),
+        EngineConfig::Lmdb(config) if !config.send_only && !any_key => (
+            "an instance that receives reads the snapshots of the others, which only the owner's key opens",
+            "name an identity under `encryption`; if this instance is only to send, write send-only: true under `lmdb`",
+        ),
+        _ => return Ok(()),
+    };
+    Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next))
 }
 
 /// The state of a database's protection from its record on this machine. Blocks.

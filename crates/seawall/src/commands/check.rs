@@ -10,7 +10,9 @@ use crate::{configuration, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &CheckArguments, edge: &Edge) -> Result<Output, Failure> {
-    let report = Report::new(&configuration::require(&arguments.config, edge)?);
+    let config = configuration::require(&arguments.config, edge)?;
+    config.databases.iter().try_for_each(|database| seawall_agent::suits_encryption(database, edge.has_identity()))?;
+    let report = Report::new(&config);
     Ok(Output::done(render(&report), &report))
 }
 

@@ -36,7 +36,10 @@ pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
         let vault = engine.describe().vault;
         let found = match read(&*engine, arguments, progress).await {
             Ok(found) if !found.is_nothing() => found,
-            Err(failure) if failure.kind != Kind::NotFound => return Err(failure),
+            // Above several encrypted vaults there is no marker.
+            Err(failure) if failure.kind != Kind::NotFound && failure.code != "vault.not-encrypted" => {
+                return Err(failure);
+            }
             nothing => {
                 // A place that holds no database may hold several, each below its name.
                 if let Source::Vault(place) = &source
