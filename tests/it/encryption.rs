@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::several_vaults::add;
 use seawall_tests::{Output, Process, Random, Stand, digest, model, run, wait};
 use seawall_vault::testing::not_run;
+
+use crate::several_vaults::add;
 
 const CHUNK: usize = 64 << 10;
 const CANARY: &str = "seawall/encryption/canary.age";
