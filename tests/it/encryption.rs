@@ -126,7 +126,7 @@ fn encrypted_databases_below_a_place_are_verified_together() {
     scene.replicate_once();
     let many = scene.stand.path("many");
     for name in ["one", "two"] {
-        add(scene.stand.place.root(), &many.join(name));
+        add(&scene.stand.place.root(), &many.join(name));
     }
     let read = scene.stand.seawall(&["verify", text(&many), "--identity", text(&scene.key), "--json"]).ok().json();
     let databases = read["databases"].as_array().unwrap();

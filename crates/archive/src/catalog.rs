@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_core::{Failure, Finding, Hole, Moment, When};
+use seawall_core::{Clock as _, Failure, Finding, Hole, Moment, SystemClock, When};
 use seawall_vault::{Created, Fault, Prefix, Vault};
 
 use crate::chain::{self, Acknowledgement, Found, Link, Record};
@@ -119,7 +119,7 @@ impl Catalog {
         let link =
             |(number, at): (&u64, &Moment)| Written { number: *number, point: points.get(number).copied(), at: *at };
         let links: Vec<Written> = written.iter().map(link).collect();
-        for (number, moment) in moments::corrected(&links) {
+        for (number, moment) in moments::corrected(&links, SystemClock.now()) {
             let of_number = self.links.iter_mut().find(|found| found.link.number == number);
             if let Some(Record::Set(manifest)) = of_number.map(|found| &mut found.link.record) {
                 self.misdated.insert(manifest.id, manifest.point);
@@ -131,6 +131,11 @@ impl Catalog {
     /// Sets whose moment is one of the store's clock, because the clock of their host was wrong: each with the moment that it told.
     pub fn misdated(&self) -> impl Iterator<Item = (SetId, Moment)> {
         self.misdated.iter().map(|(id, said)| (*id, *said))
+    }
+
+    /// The moment that a set told, whatever clock it was of.
+    pub(crate) fn told(&self, manifest: &Manifest) -> Moment {
+        self.misdated.get(&manifest.id).copied().unwrap_or(manifest.point)
     }
 
     /// Takes in the link behind those that are known.

@@ -122,7 +122,8 @@ pub async fn maintain(
     Ok(upkeep.later_than(here))
 }
 
-/// The sets that the policy doesn't keep.
+/// The sets that the policy doesn't keep, neither by their moments nor by those that the sets of a wrong clock told: nothing goes by a
+/// correction alone.
 fn due(
     catalog: &Catalog,
     listed: &BTreeMap<SetId, Listed>,
@@ -130,13 +131,18 @@ fn due(
     policy: &RetentionPolicy,
     now: Moment,
 ) -> Vec<Retired> {
-    let candidate = |manifest: &Manifest| Candidate {
-        id: manifest.id,
-        point: manifest.point,
-        whole: listed.get(&manifest.id).is_some_and(|listed| listed.has(manifest)),
+    let candidates = |moment: &dyn Fn(&Manifest) -> Moment| {
+        let candidate = |manifest: &Manifest| Candidate {
+            id: manifest.id,
+            point: moment(manifest),
+            whole: listed.get(&manifest.id).is_some_and(|listed| listed.has(manifest)),
+        };
+        let mut sets: Vec<Candidate> = catalog.sets().into_iter().map(|(_, manifest)| candidate(manifest)).collect();
+        sets.sort_by_key(|set| (set.point, set.id));
+        removals(&sets, pins, policy, now)
     };
-    let sets: Vec<Candidate> = catalog.sets().into_iter().map(|(_, manifest)| candidate(manifest)).collect();
-    let gone = removals(&sets, pins, policy, now);
+    let (corrected, told) = (candidates(&|manifest| manifest.point), candidates(&|manifest| catalog.told(manifest)));
+    let gone: Vec<SetId> = corrected.into_iter().filter(|id| told.contains(id)).collect();
     catalog
         .sets()
         .into_iter()

@@ -441,9 +441,9 @@ impl Opener {
 /// # Errors
 /// `config.encryption`: its bases are made too rarely for the host's keys, or it has to read what only the owner's key opens.
 pub fn suits_encryption(database: &DatabaseConfig, any_key: bool) -> Result<(), Failure> {
-    let Some(encryption) = database.encryption.as_ref().filter(|encryption| encryption.identity.is_none()) else {
+    if database.encryption.as_ref().is_none_or(|encryption| encryption.identity.is_some()) {
         return Ok(());
-    };
+    }
     let (cause, next) = match &database.engine {
         EngineConfig::Sqlite(config) if !sqlite::bases_come_in_time(config) => (
             "the host's keys live for two days, and a base is made from the base before it: snapshot.interval is longer, or off",

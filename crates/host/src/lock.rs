@@ -74,11 +74,24 @@ fn without_descriptor(file: File, _: &Path) -> Held {
     Held::Descriptor(file)
 }
 
+/// Whether a mapping keeps the lock of a file: so do the file systems of disks. A network file system lets go of the lock with the
+/// descriptor, and in overlayfs the mapping is one of another file.
+#[cfg(target_os = "linux")]
+fn is_kept_by_a_mapping(file: &File) -> bool {
+    // ext2 to ext4, XFS, Btrfs, F2FS, ZFS and tmpfs, by statfs(2).
+    let known = |kind| matches!(kind, 0xef53 | 0x5846_5342 | 0x9123_683e | 0xf2f5_2010 | 0x2fc1_2fc1 | 0x0102_1994);
+    rustix::fs::fstatfs(file).is_ok_and(|facts| known(facts.f_type))
+}
+
 /// Exchanges the descriptor of a locked file for a mapping, where the lock stays.
 #[cfg(target_os = "linux")]
 fn without_descriptor(file: File, path: &Path) -> Held {
+    if !is_kept_by_a_mapping(&file) {
+        return Held::Descriptor(file);
+    }
     // A second opening, which shows whether the first one's lock is still there once its descriptor is closed.
-    let (Ok(second), Some(mapping)) = (OpenOptions::new().read(true).open(path), mapping::Mapping::of(&file)) else {
+    let second = OpenOptions::new().read(true).write(true).open(path);
+    let (Ok(second), Some(mapping)) = (second, mapping::Mapping::of(&file)) else {
         return Held::Descriptor(file);
     };
     let is_same = second.metadata().and_then(|second| Ok(is_same_file(&second, &file.metadata()?)));
@@ -87,8 +100,8 @@ fn without_descriptor(file: File, path: &Path) -> Held {
     }
     drop(file);
     match flock(&second, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Held::Mapping(mapping),
-        _ => Held::Descriptor(second),
+        Ok(()) => Held::Descriptor(second),
+        Err(_) => Held::Mapping(mapping),
     }
 }
 

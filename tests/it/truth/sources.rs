@@ -186,7 +186,7 @@ fn a_file_with_a_second_name_is_told_and_nothing_is_claimed_of_it() {
 #[test]
 fn databases_beyond_the_limit_of_open_files_are_told_and_leave_the_others_alone() {
     const COUNT: usize = 100;
-    // Of 64 files three quarters are kept for everything else; four are kept for each database.
+    // Of 64 files 48 are kept for everything else; four are kept for each database.
     const ROOM: usize = 4;
     let stand = stand();
     std::fs::create_dir(stand.path("data")).unwrap();

@@ -13,8 +13,9 @@ use crate::config::{DatabaseConfig, SourceName};
 /// When records that couldn't be read are read again.
 const AGAIN: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(3600));
 
-/// After this time records are read again: another host may have proved the database, and found a fault.
-const AFRESH: Duration = Duration::from_secs(3600);
+/// After this time records are read again: another host may have proved the database, and found a fault. That is a listing and some reads for
+/// each database.
+const AFRESH: Duration = Duration::from_secs(6 * 3600);
 
 /// How long records can't be read before a person hears of it: a store may be away for a moment.
 const TOLD_AFTER: Duration = Duration::from_secs(300);

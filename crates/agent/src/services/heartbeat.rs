@@ -52,11 +52,11 @@ async fn send(client: &Client, url: &Hidden) -> Result<(), String> {
     }
 }
 
-/// Whether a database is as safe as it is meant to be. Of a folder of databases one must be protected. One that isn't there yet, or was stopped by someone, has
+/// Whether a database is as safe as it is meant to be. A folder of databases must be there, and hold some that it held before. One that isn't there yet, or was stopped by someone, has
 /// nothing to protect; one that was there and is gone is not well.
 fn is_well(status: &Status, interval: Duration) -> bool {
     if status.engine == FOLDER {
-        return status.alarms.is_empty();
+        return !alarms::is_urgent(&status.alarms);
     }
     let waits_long = Duration::from_millis(status.lag_ms) > interval;
     match status.phase {

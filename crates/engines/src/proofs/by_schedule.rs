@@ -133,7 +133,7 @@ impl Opener {
         }
     }
 
-    /// The database with the vault alone whose turn it is: of several that can be reached, the one whose last proof that said something is
+    /// The database with the vault alone whose turn it is: of several that can be reached, the one whose last proof, whatever it said, is
     /// the oldest. A vault is only known to be sound by its own proofs.
     async fn in_turn(&self, database: &DatabaseConfig, when: &When) -> Result<DatabaseConfig, Failure> {
         let vaults = database.each();
@@ -143,11 +143,11 @@ impl Opener {
             Vec::new()
         };
         let reached = vaults.into_iter().zip(told).filter_map(|(one, told)| {
-            let concluded = told.ok()?.ok()?.proofs.into_iter().find(|proof| !proof.inconclusive).map(|proof| proof.at);
-            Some((concluded, one))
+            let last = told.ok()?.ok()?.proofs.into_iter().map(|proof| proof.at).max();
+            Some((last, one))
         });
         let mut reached: Vec<(Option<Moment>, DatabaseConfig)> = reached.collect();
-        reached.sort_by_key(|(concluded, _)| *concluded);
+        reached.sort_by_key(|(last, _)| *last);
         for (_, one) in reached {
             // A vault that has nothing yet can't be proved.
             let look = async { self.database(&one).await?.history().timeline().await };

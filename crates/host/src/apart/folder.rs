@@ -24,7 +24,11 @@ pub fn scratch_place(temporary: Option<&Path>) -> PathBuf {
     // A folder that isn't absolute would be one of wherever the process was started.
     match temporary.filter(|place| place.is_absolute()) {
         Some(place) => place.to_owned(),
-        None => PathBuf::from(if Path::new("/var/tmp").is_dir() { "/var/tmp" } else { "/tmp" }),
+        // The root of a container may be read-only, with a `/tmp` that isn't.
+        None => PathBuf::from(match rustix::fs::access("/var/tmp", rustix::fs::Access::WRITE_OK) {
+            Ok(()) => "/var/tmp",
+            Err(_) => "/tmp",
+        }),
     }
 }
 

@@ -3,7 +3,8 @@
 //! The newest snapshot of an instance is the one whose name has the latest moment. One that was made while the clock was wrong would stay the
 //! newest until that moment comes: each later snapshot of the instance would be taken for an old one, not be restored, and be deleted. So
 //! a snapshot of the future doesn't count once its instance has another one, which isn't of the future and which the store got later.
-//! An instance whose clock is always ahead has none: its snapshots count as they are.
+//! An instance whose clock is always ahead has none: its snapshots count as they are. The clocks of the store and of this host may be wrong, too: a
+//! snapshot is of the future only by both, and a store's time that this host's clock can't believe says nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,8 +29,11 @@ pub(crate) struct Dated<'a> {
 
 /// The places of the snapshots that don't count, in order.
 pub(crate) fn misdated(all: &[Dated<'_>], now: Moment) -> Vec<usize> {
-    let known = |written: Moment| (written <= now.after(AHEAD)).then_some(written);
-    let is_ahead = |one: &Dated<'_>| one.stamp > known(one.written).unwrap_or(now).after(SKEW);
+    // A store that tells no time tells the first one.
+    let known = |written: Moment| (written > Moment::default() && written <= now.after(AHEAD)).then_some(written);
+    let is_ahead = |one: &Dated<'_>| {
+        one.stamp > now.after(AHEAD) && known(one.written).is_some_and(|written| one.stamp > written.after(SKEW))
+    };
     let mut last: BTreeMap<&str, Moment> = BTreeMap::new();
     for one in all.iter().filter(|one| !is_ahead(one)) {
         let Some(written) = known(one.written) else { continue };
@@ -38,7 +42,7 @@ pub(crate) fn misdated(all: &[Dated<'_>], now: Moment) -> Vec<usize> {
     }
     let is_refuted = |one: &Dated<'_>| {
         let newest = last.get(one.instance);
-        newest.is_some_and(|newest| known(one.written).is_none_or(|written| *newest > written))
+        newest.is_some_and(|newest| known(one.written).is_some_and(|written| *newest > written))
     };
     (0..all.len()).filter(|at| is_ahead(&all[*at]) && is_refuted(&all[*at])).collect()
 }
@@ -60,9 +64,14 @@ mod tests {
             (&[("a", 400, 2), ("a", 401, 3), ("a", 3, 4)], &[0, 1]),
             // It is always ahead.
             (&[("a", 400, 2), ("a", 401, 3)], &[]),
-            // So was the store's clock: that of a folder of the same host.
-            (&[("a", 400, 400), ("a", 3, 3)], &[0]),
+            // So was the store's clock, that of a folder of the same host: as if this host's clock were behind.
+            (&[("a", 400, 400), ("a", 3, 3)], &[]),
             (&[("a", 400, 400)], &[]),
+            (&[("a", 3, 3), ("a", 20, 20), ("a", 21, 21)], &[]),
+            // The store's clock is behind, or tells nothing.
+            (&[("a", 3, 3), ("a", 8, 1), ("a", 9, 1)], &[]),
+            (&[("a", 3, 3), ("a", 8, 0), ("a", 9, 0)], &[]),
+            (&[("a", 3, 3), ("a", 20, 0), ("a", 21, 0)], &[]),
             // A copy of the vault was written later than everything in it, in any order.
             (&[("a", 1, 9), ("a", 2, 8), ("a", 3, 7)], &[]),
         ] {

@@ -53,7 +53,7 @@ pub(crate) async fn list_dated(vault: &Vault) -> Result<Vec<Dated>, Error> {
         (listed, last) = (listed + 1, Some(entry.key));
     }
     let left = last.filter(|_| listed == TOGETHER).map(|last| levels_left(layout, &last)).unwrap_or_default();
-    let room = AtomicUsize::new(MOST_OF_LEVEL);
+    let room = AtomicUsize::new(2 * MOST_OF_LEVEL);
     let rest: Vec<_> =
         left.iter().map(|(level, after)| list_level_within(vault, *level, after.as_ref(), &room)).collect();
     let rest: Vec<Vec<Dated>> = stream::iter(rest).buffered(10).try_collect().await?;

@@ -32,10 +32,13 @@ pub fn files_needed(databases: u64) -> u64 {
     databases.saturating_mul(PER_DATABASE).saturating_add(BESIDES)
 }
 
-/// For how many databases there is room in a process that may have so many files open. Of few files, three quarters are kept for
+/// The fewest that are kept for everything else.
+const LEAST: u64 = 48;
+
+/// For how many databases there is room in a process that may have so many files open. Of few files, a quarter is kept for
 /// everything else.
 pub fn room_with(files: u64) -> u64 {
-    (files - BESIDES.min(files / 4 * 3)) / PER_DATABASE
+    files.saturating_sub(BESIDES.min((files / 4).max(LEAST))) / PER_DATABASE
 }
 
 /// The two queues, and the room. Clones share them.
@@ -131,9 +134,14 @@ mod tests {
 
     #[test]
     fn there_is_room_for_as_many_as_files_may_be_open() {
-        for (files, databases) in [(0, 0), (3, 0), (64, 4), (256, 16), (684, 43), (1024, 128), (20_000, 4872)] {
+        for (files, databases) in
+            [(0, 0), (3, 0), (64, 4), (256, 48), (684, 128), (1024, 192), (2048, 384), (20_000, 4872)]
+        {
             assert_eq!(room_with(files), databases, "{files}");
-            assert!(files < 1024 || files_needed(databases) <= files && files_needed(databases + 1) > files, "{files}");
+            assert!(
+                files <= 2048 || files_needed(databases) <= files && files_needed(databases + 1) > files,
+                "{files}"
+            );
         }
         assert_eq!(room_with(u64::MAX), (u64::MAX - BESIDES) / 4);
         assert_eq!(files_needed(u64::MAX), u64::MAX);

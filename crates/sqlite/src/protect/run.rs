@@ -133,7 +133,10 @@ impl Database {
             if error.is_absent() {
                 // Without a record the vault says whether it was there: the disk of both may not be mounted.
                 if !lost && held.is_none() {
-                    held = self.in_vault().await;
+                    held = tokio::select! {
+                        held = self.in_vault() => held,
+                        () = shutdown.graceful() => None,
+                    };
                 }
                 let is_gone = lost || held == Some(true);
                 self.tell(Phase::Waiting, is_gone.then_some(&error), last_word).await;

@@ -150,8 +150,10 @@ impl HostKeys {
             return self.lock_lasting().as_ref().map(|key| key.key.clone());
         }
         let (ring, now) = (self.lock(), self.clock.now());
-        let ring = ring.as_deref()?;
-        usable(ring.iter().map(|key| key.made), now).and_then(|at| ring.get(at)).map(|key| key.key.clone())
+        // A copy and a process beside it may meet in one folder. The keys of the copy end with it.
+        let ours = ring.as_deref()?.iter().filter(|key| key.name.ends_with(OF_A_COPY) == self.of_a_copy);
+        let ours: Vec<&HostKey> = ours.collect();
+        usable(ours.iter().map(|key| key.made), now).and_then(|at| ours.get(at)).map(|key| key.key.clone())
     }
 
     /// Makes a key for new objects, and forgets old ones; with `lasting` the one that stays. Blocks.
@@ -161,7 +163,8 @@ impl HostKeys {
         if let Some(key) = self.present(lasting) {
             return Ok(key);
         }
-        let mut made = HostKey { made: self.clock.now(), name: String::new(), key: age::x25519::Identity::generate() };
+        let name = if self.of_a_copy { OF_A_COPY } else { "" };
+        let mut made = HostKey { made: self.clock.now(), name: name.into(), key: age::x25519::Identity::generate() };
         if let Some(folder) = &self.folder {
             made.name = match lasting {
                 true => LASTING.to_owned(),

@@ -46,7 +46,7 @@ pub(super) struct Room {
 /// # Errors
 /// None.
 pub(super) async fn on_confined_thread<T: Send + 'static>(
-    _room: Room,
+    _room: Option<Room>,
     work: impl FnOnce(Offers) -> T + Send + 'static,
 ) -> io::Result<T> {
     Ok(work(Offers::default()))

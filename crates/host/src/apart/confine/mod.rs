@@ -75,20 +75,20 @@ pub(super) struct Room {
     pub(super) libraries: Option<String>,
 }
 
-/// Does something on a thread that reaches nothing but a room, if the system can do that; `work` is told what it could. What `work`
-/// starts reaches nothing else either.
+/// Does something on a thread that reaches nothing but a room, if the system can do that and `room` is one; `work` is told what it could. What
+/// `work` starts reaches nothing else either.
 ///
 /// # Errors
 /// No thread can be started.
 pub(super) async fn on_confined_thread<T: Send + 'static>(
-    room: Room,
+    room: Option<Room>,
     work: impl FnOnce(Offers) -> T + Send + 'static,
 ) -> io::Result<T> {
     let (done, result) = oneshot::channel();
     let runtime = tokio::runtime::Handle::current();
     std::thread::Builder::new().name("seawall-apart".to_owned()).spawn(move || {
         let _entered = runtime.enter();
-        let offers = confine(&room);
+        let offers = room.as_ref().map(confine).unwrap_or_default();
         let _nobody_waits = done.send(work(offers));
     })?;
     result.await.map_err(|_| io::Error::other("the thread that starts the server panicked"))
@@ -110,7 +110,8 @@ fn confine(room: &Room) -> Offers {
 fn files(room: &Room) -> Result<u8, RulesetError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute;
     let device = AccessFs::ReadFile | AccessFs::WriteFile;
-    let others = places::beside(&room.program, room.libraries.as_deref());
+    let mut others = places::beside(&room.program, room.libraries.as_deref());
+    others.extend(places::of_this_system());
     let readable = places::READABLE.iter().map(Path::new).chain(others.iter().map(PathBuf::as_path));
     let status = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
@@ -170,7 +171,7 @@ mod tests {
             let own = std::os::unix::net::UnixListener::bind(socket.with_file_name("own")).map(drop);
             (offers, tried.map(|tried| tried.map_err(|error| error.raw_os_error())), own.is_ok())
         };
-        let (offers, tried, own) = on_confined_thread(room, work).await.expect("a thread");
+        let (offers, tried, own) = on_confined_thread(Some(room), work).await.expect("a thread");
         assert!(offers.landlock > 0 && offers.calls, "these tests need Linux with Landlock: {offers:?}");
         assert!(own && tried.iter().all(|tried| *tried == Err(Some(libc::EPERM))), "{tried:?}");
     }
