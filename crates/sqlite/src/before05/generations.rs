@@ -319,7 +319,10 @@ mod tests {
             (10, 1, (2, true, false, 201)),
         ] {
             let mut gathered = Gathered::new(most);
-            let fits = listing[..count].iter().fold(true, |fits, object| gathered.take(*object) && fits);
+            let mut fits = true;
+            for object in &listing[..count] {
+                fits &= gathered.take(*object);
+            }
             let newest = chain(&gathered.objects, None).expect("a chain").point().moment.as_millis();
             assert_eq!((gathered.objects.len(), gathered.is_cut, fits, newest), expected, "{count} {most}");
         }
