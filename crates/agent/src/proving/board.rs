@@ -347,7 +347,7 @@ mod tests {
         let proving = config.prove.clone().expect("it is proved");
         let turn = |now| board.turn(&config, &proving, at(now));
         board.read(&config, vec![proof("20T05:10", false)], at("20T12:00"));
-        assert_eq!(turn("20T12:00"), Turn::Read(at("20T13:00")), "another host may prove it meanwhile");
+        assert_eq!(turn("20T12:00"), Turn::Read(at("20T18:00")), "another host may prove it meanwhile");
         board.read(&config, vec![proof("20T05:10", false)], at("21T04:30"));
         let due = |since| Turn::Prove { at: at("21T05:00"), since: at(since) };
         assert_eq!(turn("21T04:30"), due("20T05:10"), "they are read before the proof");

@@ -78,7 +78,6 @@ pub fn checked(verification: Option<&Verification>, proved: &Proved, read_bytes:
     if !timed {
         doubts.push("the restore wasn't timed alone: its time includes the comparison".to_owned());
     }
-    doubts.extend(proved.not_isolated.map(|what| format!("the server of the proof wasn't kept apart: {what}")));
     if !of_others.is_empty() {
         doubts.push(format!(
             "other objects of the vault are damaged, of other sets or of the chain: `seawall verify` finds {} things",
