@@ -122,9 +122,12 @@ fn in_step_on_a_server(marker: bool) {
         (status == 200 && health["metadata"]["startup_shard"] == true).then_some(health)
     });
     assert_eq!(health["status"], "OK", "{health}");
-    let (status, metrics) = ask_address(&address, "GET", "/metrics", "", "");
-    assert_eq!(status, 200);
-    assert!(metrics.contains("lmdb_stat_entries{lmdb=\"shard\",db=\"d\"} 21\n"), "{metrics}");
+    // The process counts what it merged after the merge.
+    let metrics = wait::until("the entries to be counted", wait::SOON, || {
+        let (status, metrics) = ask_address(&address, "GET", "/metrics", "", "");
+        assert_eq!(status, 200);
+        metrics.contains("lmdb_stat_entries{lmdb=\"shard\",db=\"d\"} 21\n").then_some(metrics)
+    });
     assert!(metrics.contains("\nprocess_cpu_seconds_total ") && metrics.contains("\nprocess_open_fds "), "{metrics}");
     assert!(
         b.stderr().contains("merged a snapshot") && a.stderr().contains("sent a snapshot"),

@@ -310,8 +310,11 @@ fn without_a_terminal_the_next_step_is_said() {
     command.arg("ui").env("TERM", "dumb");
     let mut screen = Screen::start(&command, SIZE);
     screen.ends().exits(2);
-    let shown = screen.text();
-    assert!(shown.contains("command.no-terminal") && shown.contains("seawall status"), "{shown}");
+    // The last output may be read after the end.
+    wait::until("the next step on the screen", wait::SOON, || {
+        let shown = screen.text();
+        (shown.contains("command.no-terminal") && shown.contains("seawall status")).then_some(())
+    });
 }
 
 #[test]

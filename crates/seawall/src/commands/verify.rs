@@ -32,14 +32,20 @@ pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
         if each.len() > 1 {
             return Ok(verify_all::output(&verify_all::each(arguments, &each, &opener, edge, json).await));
         }
-        let engine = source.open(&opener).await?;
+        let engine = match source.open(&opener).await {
+            Ok(engine) => engine,
+            // Above several encrypted vaults there is no marker.
+            Err(failure) if failure.code == "vault.not-encrypted" => {
+                let Source::Vault(place) = &source else { return Err(failure) };
+                let all = verify_all::below(arguments, place, &opener, edge, json).await?;
+                return all.map(|all| verify_all::output(&all)).ok_or(failure);
+            }
+            Err(failure) => return Err(failure),
+        };
         let vault = engine.describe().vault;
         let found = match read(&*engine, arguments, progress).await {
             Ok(found) if !found.is_nothing() => found,
-            // Above several encrypted vaults there is no marker.
-            Err(failure) if failure.kind != Kind::NotFound && failure.code != "vault.not-encrypted" => {
-                return Err(failure);
-            }
+            Err(failure) if failure.kind != Kind::NotFound => return Err(failure),
             nothing => {
                 // A place that holds no database may hold several, each below its name.
                 if let Source::Vault(place) = &source
