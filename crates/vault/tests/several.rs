@@ -1137,7 +1137,8 @@ async fn deletions_hold_up_no_vault_that_catches_up() {
         let before = vault.members()[0].requests.list;
         in_step(&vault).await;
         let lists = vault.members()[0].requests.list - before;
-        assert!(lists <= if again { 2 } else { 1 }, "{name} {lists}");
+        // What is made again may come during the comparison, and then needs another one.
+        assert!(lists <= if again { 3 } else { 1 }, "{name} {lists}");
         assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await, "{name}");
         assert_eq!(content(stores[1].truth()).await.contains_key(name), again, "{name}");
     }
