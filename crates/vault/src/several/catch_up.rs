@@ -271,6 +271,11 @@ async fn inspect(
     if let Some(key) = compare::parted(from, to, &telling_names).await? {
         return Err(another(to, &key));
     }
+    // A name that was deleted since the listing wasn't compared, and proves nothing.
+    if !is_ours && !telling_names.is_empty() && !any_in_both(from, to, &telling_names).await? {
+        let cause = "what both vaults had in common was deleted while they were compared".to_owned();
+        return Err(Error::Unavailable { object: to.url().to_owned(), cause, retryable: true });
+    }
     let deleted = |key: &ObjectKey| {
         let state = shared.state();
         let behind = state.standings.get(i).and_then(|standing| standing.behind.as_ref());
@@ -325,6 +330,16 @@ async fn held_before(shared: &Shared, i: usize) -> Result<bool, Error> {
     };
     for (key, print) in newest.all() {
         if held(shared.vault(i), key, print).await? == Held::Same {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether both vaults still have one of these names.
+async fn any_in_both(from: &Vault, to: &Vault, names: &[ObjectKey]) -> Result<bool, Error> {
+    for key in names {
+        if from.head(key).await?.is_some() && to.head(key).await?.is_some() {
             return Ok(true);
         }
     }
