@@ -213,10 +213,7 @@ fn of_configuration(config: &Config) -> Vec<Finding> {
 
 /// The folders in which proofs of a schedule restore databases.
 fn of_scratch(databases: &[DatabaseConfig], edge: &Edge, largest: u64) -> Vec<Finding> {
-    let usual = || {
-        let named = edge.environment.get("TMPDIR").map(PathBuf::from).filter(|place| place.is_absolute());
-        named.unwrap_or_else(|| PathBuf::from("/tmp"))
-    };
+    let usual = || seawall_host::scratch_place(edge.environment.get("TMPDIR").map(Path::new));
     let folder = |database: &DatabaseConfig| {
         let proving = database.prove.as_ref()?;
         Some(proving.scratch.clone().unwrap_or_else(usual))
