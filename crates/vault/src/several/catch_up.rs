@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use seawall_core::Backoff;
 use tokio::time::timeout;
 
-use super::compare;
+use super::compare::{self, Compared};
 use super::decide::{Clash, clash, is_trouble};
 use super::differ::{nothing_in_common, strange};
 use super::judge::{Newer, Question, Stranger};
@@ -154,7 +154,7 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<Attempt, Error> {
     // Another write may have the size of one that was cut off.
     for key in &cut_off {
         // A streamed object may be large; its first and last bytes tell.
-        if is_streamed(shared, i, key) && transfer::alike(from, to, key).await? {
+        if is_streamed(shared, i, key) && transfer::compared(from, to, key).await? != Held::Other {
             continue;
         }
         let brought = bring(shared, leader, i, key).await;
@@ -268,13 +268,13 @@ async fn inspect(
     }
     let mut telling_names = missing.telling();
     telling_names.retain(fixed);
-    if let Some(key) = compare::parted(from, to, &telling_names).await? {
-        return Err(another(to, &key));
-    }
-    // A name that was deleted since the listing wasn't compared, and proves nothing.
-    if !is_ours && !telling_names.is_empty() && !any_in_both(from, to, &telling_names).await? {
-        let cause = "what both vaults had in common was deleted while they were compared".to_owned();
-        return Err(Error::Unavailable { object: to.url().to_owned(), cause, retryable: true });
+    match compare::common(from, to, &telling_names).await? {
+        Compared::Parted(key) => return Err(another(to, &key)),
+        Compared::Nothing if !is_ours && !telling_names.is_empty() => {
+            let cause = "what both vaults had in common was deleted while they were compared".to_owned();
+            return Err(Error::Unavailable { object: to.url().to_owned(), cause, retryable: true });
+        }
+        Compared::Alike | Compared::Nothing => {}
     }
     let deleted = |key: &ObjectKey| {
         let state = shared.state();
@@ -330,16 +330,6 @@ async fn held_before(shared: &Shared, i: usize) -> Result<bool, Error> {
     };
     for (key, print) in newest.all() {
         if held(shared.vault(i), key, print).await? == Held::Same {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Whether both vaults still have one of these names.
-async fn any_in_both(from: &Vault, to: &Vault, names: &[ObjectKey]) -> Result<bool, Error> {
-    for key in names {
-        if from.head(key).await?.is_some() && to.head(key).await?.is_some() {
             return Ok(true);
         }
     }

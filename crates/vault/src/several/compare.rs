@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use tokio::time::{Instant, timeout};
 
 use super::decide::{Common, Odd, Seen};
-use super::prints::{line, telling};
+use super::prints::{Held, line, telling};
 use super::transfer;
 use crate::{Entry, Error, ObjectKey, Prefix, Vault};
 
@@ -230,16 +230,29 @@ pub(crate) async fn missing(leader: &Vault, member: &Vault, deleted: &[ObjectKey
     Ok(missing)
 }
 
-/// The first of these names under which the vaults hold other content, although its size is the same.
+/// What names that two vaults have in common tell of their histories.
+pub(crate) enum Compared {
+    /// Under this name they hold other content, although its size is the same.
+    Parted(ObjectKey),
+    /// Under none of those that both still have.
+    Alike,
+    /// All of them were deleted since the listing, or there are none: nothing was compared.
+    Nothing,
+}
+
+/// Compares what the vaults hold under these names.
 ///
 /// The greatest names of the folders tell: histories that parted went on under the same names, and names grow with time.
-pub(crate) async fn parted(leader: &Vault, member: &Vault, names: &[ObjectKey]) -> Result<Option<ObjectKey>, Error> {
+pub(crate) async fn common(leader: &Vault, member: &Vault, names: &[ObjectKey]) -> Result<Compared, Error> {
+    let mut found = Compared::Nothing;
     for key in names {
-        if !transfer::alike(leader, member, key).await? {
-            return Ok(Some(key.clone()));
+        match transfer::compared(leader, member, key).await? {
+            Held::Other => return Ok(Compared::Parted(key.clone())),
+            Held::Same | Held::Locked => found = Compared::Alike,
+            Held::Gone => {}
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 async fn peek(listing: &mut Listing) -> Result<Option<Entry>, Error> {

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::catch_up;
-use super::compare::{self, PAGE, compare};
+use super::compare::{self, Compared, PAGE, compare};
 use super::decide::{Fact, Lead, Seen, is_trouble, lead};
 use super::differ::{differ, other_history};
 use super::kin::{apart, kin_of};
@@ -151,8 +151,10 @@ async fn compare_contents(shared: &Shared, leader: usize, in_step: &mut [bool], 
 /// The error for a vault that holds other content under a name.
 async fn differs(leader: &Vault, member: &Vault) -> Result<Option<Error>, Error> {
     let telling = compare::missing(leader, member, &[]).await?.telling();
-    let parted = compare::parted(leader, member, &telling).await?;
-    Ok(parted.map(|key| another(member, &key)))
+    Ok(match compare::common(leader, member, &telling).await? {
+        Compared::Parted(key) => Some(another(member, &key)),
+        Compared::Alike | Compared::Nothing => None,
+    })
 }
 
 /// Takes the newest acknowledged names over from the record, but for the deleted ones, and those of writes that were cut off or not yet

@@ -6,6 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::TryStreamExt as _;
 
+use super::prints::Held;
 use crate::settle::SAMPLE;
 use crate::{Created, Digest, Digester, Error, Fault, Meta, ObjectKey, Vault, reading};
 
@@ -132,29 +133,33 @@ pub async fn same_as(
     Ok(digest(from, key, meta.digest).await? == digest(to, name, there.digest).await?)
 }
 
-/// Whether both vaults hold the same object under a name, from few bytes: by the digests where both keep one, otherwise by
-/// sizes, first and last bytes. Formats of ours carry a nonce in the head and a checksum in the tail. An object that is gone, or
-/// that no key at hand opens, tells no difference.
-pub(crate) async fn alike(from: &Vault, to: &Vault, key: &ObjectKey) -> Result<bool, Error> {
-    let (Some(one), Some(other)) = (from.head(key).await?, to.head(key).await?) else { return Ok(true) };
+/// What two vaults hold under a name, one compared with the other, from few bytes: by the digests where both keep one, otherwise by
+/// sizes, first and last bytes. Formats of ours carry a nonce in the head and a checksum in the tail. An object that one of them lacks ([`Held::Gone`]), or
+/// that no key at hand opens ([`Held::Locked`]), tells no difference.
+pub(crate) async fn compared(from: &Vault, to: &Vault, key: &ObjectKey) -> Result<Held, Error> {
+    let (Some(one), Some(other)) = (from.head(key).await?, to.head(key).await?) else { return Ok(Held::Gone) };
+    let judged = |is_same: bool| if is_same { Held::Same } else { Held::Other };
     if one.size != other.size {
-        return Ok(false);
+        return Ok(Held::Other);
     }
     if let (Some(one), Some(other)) = (one.digest, other.digest) {
-        return Ok(one == other);
+        return Ok(judged(one == other));
     }
     let sample = SAMPLE as u64;
     let ranges = [0..one.size.min(sample), one.size.saturating_sub(sample)..one.size];
     for range in ranges.into_iter().filter(|range| !range.is_empty()) {
         match (bytes(from, key, range.clone()).await, bytes(to, key, range).await) {
             (Ok(one), Ok(other)) if one == other => {}
-            (Ok(_), Ok(_)) => return Ok(false),
-            (Err(Error::Sealing { fault: Fault::NoKey, .. } | Error::NotFound { .. }), _)
-            | (_, Err(Error::Sealing { fault: Fault::NoKey, .. } | Error::NotFound { .. })) => return Ok(true),
+            (Ok(_), Ok(_)) => return Ok(Held::Other),
+            (Err(Error::Sealing { fault: Fault::NoKey, .. }), _)
+            | (_, Err(Error::Sealing { fault: Fault::NoKey, .. })) => {
+                return Ok(Held::Locked);
+            }
+            (Err(Error::NotFound { .. }), _) | (_, Err(Error::NotFound { .. })) => return Ok(Held::Gone),
             (Err(error), _) | (_, Err(error)) => return Err(error),
         }
     }
-    Ok(true)
+    Ok(Held::Same)
 }
 
 async fn bytes(vault: &Vault, key: &ObjectKey, range: Range<u64>) -> Result<Vec<u8>, Error> {
