@@ -12,14 +12,6 @@ pub(super) const READABLE: &[&str] = &[
     "/lib32",
     "/lib64",
     "/libx32",
-    "/usr/bin",
-    "/usr/sbin",
-    "/usr/lib",
-    "/usr/lib32",
-    "/usr/lib64",
-    "/usr/libx32",
-    "/usr/libexec",
-    "/usr/share",
     "/usr/local/bin",
     "/usr/local/sbin",
     "/usr/local/lib",
@@ -61,10 +53,10 @@ pub(super) const READABLE: &[&str] = &[
 const DEEP: usize = 3;
 
 /// Folders of `/usr` that hold no programs of the system.
-const NOT_OF_PROGRAMS: [&str; 4] = ["games", "local", "src", "tmp"];
+const NOT_OF_PROGRAMS: [&str; 5] = ["games", "home", "local", "src", "tmp"];
 
-/// Folders of programs and libraries that this system has beside `READABLE`: packages may have a folder of `/usr` of their own
-/// (`/usr/pgsql-17`, `/usr/gdal311`), and the loader may be told of others.
+/// Folders of programs and libraries that this system has beside `READABLE`: those of `/usr`, of which packages may have their own
+/// (`/usr/pgsql-17`, `/usr/gdal311`), and others that the loader is told of.
 pub(super) fn of_this_system() -> Vec<PathBuf> {
     let below_usr = std::fs::read_dir("/usr").into_iter().flatten().flatten();
     let is_ours = |entry: &std::fs::DirEntry| !NOT_OF_PROGRAMS.map(OsStr::new).contains(&entry.file_name().as_os_str());
