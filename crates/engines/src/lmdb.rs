@@ -1,7 +1,7 @@
 //! The `lmdb` section of a database in a `seawall.yml`: an LMDB environment, and how it is kept in step.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use seawall_core::{Clock as _, Engine, Failure, Status, SystemClock};
 use seawall_lmdb::snapshot::{Codec, SnapshotName};
 use seawall_lmdb::{
     Author, Cleaner, EnvOptions, Flags, Lmdb, LmdbOptions, Marker, Pace, Retention, Schema, Settings, Sweep,
-    SyncOptions, author, system_clock,
+    SyncOptions, author, data_file, system_clock,
 };
 pub use seawall_lmdb::{Orphans, Why};
 
@@ -69,15 +69,12 @@ impl LmdbConfig {
 
     /// Where the facts of its alarms are: beside the data file, as its record is.
     pub(crate) fn place_here(&self) -> Place {
-        let data = self.data_file();
-        let mut silence = data.clone().into_os_string();
-        silence.push("-seawall-silence.json");
-        Place { state: data.parent().map(Path::to_owned), silence: Some(silence.into()) }
+        Place::beside_data(&self.data_file())
     }
 
     /// The file that holds the data.
     pub fn data_file(&self) -> PathBuf {
-        if self.options.no_subdir { self.path.clone() } else { self.path.join("data.mdb") }
+        data_file(&self.path, self.options.no_subdir)
     }
 }
 

@@ -39,7 +39,7 @@ pub use capture::dump::{Dumped, Stretch};
 pub use engine::{Lmdb, LmdbOptions, author, read_status};
 pub use environment::{Cursor, Dbi, DbiStat, Env, EnvInfo, EnvOptions, LmdbError, Meaning, Pair, ReadTxn, WriteTxn};
 pub use error::Error;
-pub use local::{Author, Loaded, Local, Settings, Swept};
+pub use local::{Author, Loaded, Local, Settings, Swept, data_file};
 pub use merge::apply::{Applied, Pace};
 pub use peers::marker::Marker;
 pub use peers::orphans::{Cleaner, Orphans, Why, orphans};

@@ -8,8 +8,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seawall_engines::alarms::Place;
 use seawall_lmdb::snapshot::{Codec, SnapshotName};
-use seawall_lmdb::{EnvOptions, Flags, Marker, Pace, Retention, Schema, Sweep};
+use seawall_lmdb::{EnvOptions, Flags, Marker, Pace, Retention, Schema, Sweep, data_file};
 use seawall_vault::VaultUrl;
 
 use super::document::{self, Node, Value};
@@ -78,11 +79,8 @@ pub struct LmdbConfig {
 
 impl LmdbConfig {
     /// The file beside the data file that notes in which folder the vault is, as that of a database of a `seawall.yml` does.
-    pub fn vault_notes(&self) -> PathBuf {
-        let data = if self.options.no_subdir { self.path.clone() } else { self.path.join("data.mdb") };
-        let mut notes = data.into_os_string();
-        notes.push("-seawall-vault-place.json");
-        notes.into()
+    pub fn vault_notes(&self) -> Option<PathBuf> {
+        Place::beside_data(&data_file(&self.path, self.options.no_subdir)).vault_notes()
     }
 }
 

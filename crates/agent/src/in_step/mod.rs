@@ -119,7 +119,7 @@ impl Process<'_> {
     async fn session(&self, wanted: &Wanted, database: &LmdbConfig, shutdown: &Shutdown) -> Result<Report, Failure> {
         let Wanted { config, how } = wanted;
         // Unlike the original, nothing is sent into the folder under a disk that isn't mounted.
-        let policy = Policy { notes: Some(database.vault_notes()), ..Policy::default() };
+        let policy = Policy { notes: database.vault_notes(), ..Policy::default() };
         let vault = Vault::open(&config.vault, self.environment, policy).await?;
         if vault.needs_probe()
             && let Err(error) = vault.probe().await

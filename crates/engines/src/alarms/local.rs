@@ -1,6 +1,6 @@
 //! The facts of an alarm that only this machine knows, and where they are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use seawall_core::{Alarm, Failure, Moment, Status};
@@ -33,6 +33,13 @@ impl Place {
     /// The place of a database with this state folder, whose name `silence.json` says.
     pub fn in_folder(state: PathBuf) -> Self {
         Self { silence: Some(state.join("silence.json")), state: Some(state) }
+    }
+
+    /// The place of an environment, by its data file: the facts are beside it.
+    pub fn beside_data(data: &Path) -> Self {
+        let mut silence = data.as_os_str().to_owned();
+        silence.push("-seawall-silence.json");
+        Self { state: data.parent().map(Path::to_owned), silence: Some(silence.into()) }
     }
 
     /// The file called `name` in the folder that holds the file of the silence.

@@ -404,8 +404,8 @@ fn folder_for_files(beside: &Path) -> PathBuf {
     found.unwrap_or(beside).to_owned()
 }
 
-/// The data file of an environment.
-pub(crate) fn data_file(path: &Path, no_subdir: bool) -> PathBuf {
+/// The data file of an environment: in its folder, or the file itself.
+pub fn data_file(path: &Path, no_subdir: bool) -> PathBuf {
     if no_subdir { path.to_owned() } else { path.join("data.mdb") }
 }
 

@@ -15,12 +15,12 @@ use crate::snapshot::SnapshotName;
 /// Snapshots of a database that are listed at most, in about 400 MB. Lightning Stream deletes none by itself.
 pub(crate) const MOST: usize = 2_000_000;
 
-/// Every object whose name begins as the snapshots of a database do, without those that don't count because a clock was wrong.
+/// Every object whose name begins as the snapshots of a database do, but no snapshot that a wrong clock dated.
 pub(crate) async fn names(vault: &Vault, database: &str) -> Result<Vec<(String, u64)>, Error> {
     Ok(apart(vault, database).await?.0)
 }
 
-/// The same, and the names of those that don't count.
+/// The same, and the names of the snapshots that a wrong clock dated.
 async fn apart(vault: &Vault, database: &str) -> Result<(Vec<(String, u64)>, Vec<String>), Error> {
     let entries = entries(vault, database).await?;
     let parsed: Vec<Option<SnapshotName>> =
@@ -72,7 +72,7 @@ pub(crate) async fn of_database(vault: &Vault, database: &str) -> Result<Vec<Lis
     Ok(with_misdated(vault, database).await?.0)
 }
 
-/// The same, and the names of those that don't count because a clock was wrong.
+/// The same, and the names of the snapshots that a wrong clock dated.
 pub(crate) async fn with_misdated(vault: &Vault, database: &str) -> Result<(Vec<Listed>, Vec<String>), Error> {
     let (names, misdated) = apart(vault, database).await?;
     Ok((snapshots(database, names.iter().map(|(name, bytes)| (name.as_str(), *bytes))), misdated))

@@ -27,13 +27,20 @@ pub(crate) struct Dated<'a> {
     pub(crate) written: Moment,
 }
 
+/// The store's time of an object, if this host's clock can believe it. A store that tells no time tells the first one.
+fn known(written: Moment, now: Moment) -> Option<Moment> {
+    (written > Moment::default() && written <= now.after(AHEAD)).then_some(written)
+}
+
+/// Whether a snapshot is of the future: for longer than `span` by this host's clock, and for more than a day by the store's.
+pub(crate) fn is_ahead(stamp: Moment, written: Moment, now: Moment, span: Duration) -> bool {
+    stamp > now.after(span) && known(written, now).is_some_and(|written| stamp > written.after(SKEW))
+}
+
 /// The places of the snapshots that don't count, in order.
 pub(crate) fn misdated(all: &[Dated<'_>], now: Moment) -> Vec<usize> {
-    // A store that tells no time tells the first one.
-    let known = |written: Moment| (written > Moment::default() && written <= now.after(AHEAD)).then_some(written);
-    let is_ahead = |one: &Dated<'_>| {
-        one.stamp > now.after(AHEAD) && known(one.written).is_some_and(|written| one.stamp > written.after(SKEW))
-    };
+    let known = |written| known(written, now);
+    let is_ahead = |one: &Dated<'_>| is_ahead(one.stamp, one.written, now, AHEAD);
     let mut last: BTreeMap<&str, Moment> = BTreeMap::new();
     for one in all.iter().filter(|one| !is_ahead(one)) {
         let Some(written) = known(one.written) else { continue };

@@ -15,15 +15,13 @@ use seawall_vault::{Entry, ObjectKey, Prefix, Vault};
 use crate::Stamp;
 use crate::error::Error;
 use crate::peers::listing::MOST;
+use crate::peers::misdated::is_ahead;
 use crate::peers::retention::{Retention, UPLOAD};
 use crate::restore::plan::moment;
 use crate::snapshot::SnapshotName;
 
 /// How much longer than the rules say a snapshot may stay: a process that begins anew counts anew.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
-
-/// How far the store's clock may be ahead of this host's. Otherwise one of them is wrong, and nothing is of the future by them.
-const BESIDE: Duration = Duration::from_secs(15 * 60);
 
 /// Snapshots whose locks are asked for, and last snapshots of instances that are remembered.
 const ASKED: usize = 100;
@@ -174,9 +172,7 @@ impl<'a> Look<'a> {
             return;
         };
         // It would be the newest of its instance.
-        let (stamp, written) = (moment(name.stamp), entry.written);
-        let is_known = written > Moment::default() && written <= self.now.after(BESIDE);
-        if is_known && stamp > self.now.after(GRACE) && stamp > written.after(GRACE) {
+        if is_ahead(moment(name.stamp), entry.written, self.now, GRACE) {
             self.misdated.add(key, entry.size);
             return;
         }

@@ -25,7 +25,7 @@ use tokio::time::sleep;
 use crate::environment::EnvOptions;
 use crate::environment::holders::{self, Holder};
 use crate::error::Error;
-use crate::local::{Author, Local, Settings};
+use crate::local::{Author, Local, Settings, data_file};
 use crate::peers::latest::{Listed, newest};
 use crate::peers::listing;
 use crate::session::{NanoClock, Session, SyncOptions};
@@ -198,7 +198,7 @@ impl Target {
     }
 
     fn data_of(&self, environment: &Path) -> PathBuf {
-        if self.no_subdir { environment.to_owned() } else { environment.join("data.mdb") }
+        data_file(environment, self.no_subdir)
     }
 
     fn lock(&self) -> PathBuf {

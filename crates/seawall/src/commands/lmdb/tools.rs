@@ -97,7 +97,7 @@ fn within<T>(
     let config = load(&config.config, edge)?;
     runtime::run(async {
         // Each environment has a note of the same place.
-        let notes = config.databases.iter().map(LmdbConfig::vault_notes).find(|notes| notes.exists());
+        let notes = config.databases.iter().filter_map(LmdbConfig::vault_notes).find(|notes| notes.exists());
         let policy = Policy { notes, ..Policy::default() };
         let vault = Vault::open(&config.vault, &edge.environment, policy).await?;
         Ok(work(&vault).await?)
