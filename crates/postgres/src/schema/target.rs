@@ -1,6 +1,6 @@
 //! Which table do rows of a script go to? Pure.
 
-use crate::schema::tokens::{Placed, Token, first, tokens};
+use crate::schema::tokens::{Placed, Token, first, tokens, unquoted};
 
 /// The most tokens before the rows of a statement: names of columns, with commas.
 const COLUMNS: usize = 8192;
@@ -97,24 +97,12 @@ fn table<'a>(statement: &[u8], tokens: &'a [Placed]) -> Option<(Target, &'a [Pla
 
 /// The name that begins `text`, in any encoding whose letters beyond ASCII have no byte of ASCII: the server's own names have ASCII alone.
 fn name(text: &[u8]) -> String {
-    let Some(mut rest) = text.strip_prefix(b"\"") else {
+    let Some(quoted) = text.strip_prefix(b"\"") else {
         let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || !byte.is_ascii();
         let end = text.iter().position(|byte| !is_letter(byte)).unwrap_or(text.len());
         return String::from_utf8_lossy(text.get(..end).unwrap_or_default()).to_ascii_lowercase();
     };
-    let mut name = Vec::new();
-    while let Some(end) = rest.iter().position(|byte| *byte == b'"') {
-        let (part, behind) = rest.split_at(end);
-        name.extend_from_slice(part);
-        match behind.strip_prefix(b"\"\"") {
-            Some(more) => {
-                name.push(b'"');
-                rest = more;
-            }
-            None => break,
-        }
-    }
-    String::from_utf8_lossy(&name).into_owned()
+    String::from_utf8_lossy(&unquoted(quoted).0).into_owned()
 }
 
 /// What follows a list of columns, if there is one.

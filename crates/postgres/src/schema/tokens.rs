@@ -102,15 +102,20 @@ fn is_letter(byte: &u8) -> bool {
 /// for sure because it has letters beyond ASCII.
 pub(crate) fn name(text: &[u8]) -> Option<String> {
     // What follows the name may have another encoding.
-    let Some(mut rest) = text.strip_prefix(b"\"") else {
+    let Some(quoted) = text.strip_prefix(b"\"") else {
         let goes_on = |byte: &u8| is_letter(byte) || !byte.is_ascii();
         let end = text.iter().position(|byte| !goes_on(byte)).unwrap_or(text.len());
         let word = text.get(..end).filter(|word| !word.is_empty() && word.is_ascii())?;
         return Some(String::from_utf8_lossy(word).to_ascii_lowercase());
     };
+    let (name, is_closed) = unquoted(quoted);
+    if is_closed { String::from_utf8(name).ok() } else { None }
+}
+
+/// A name behind its opening quote, with each doubled quote as one, and whether a quote closes it. Without one it ends with the last doubled quote.
+pub(super) fn unquoted(mut rest: &[u8]) -> (Vec<u8>, bool) {
     let mut name = Vec::new();
-    loop {
-        let end = rest.iter().position(|byte| *byte == b'"')?;
+    while let Some(end) = rest.iter().position(|byte| *byte == b'"') {
         let (part, behind) = rest.split_at(end);
         name.extend_from_slice(part);
         match behind.strip_prefix(b"\"\"") {
@@ -118,9 +123,10 @@ pub(crate) fn name(text: &[u8]) -> Option<String> {
                 name.push(b'"');
                 rest = more;
             }
-            None => return String::from_utf8(name).ok(),
+            None => return (name, true),
         }
     }
+    (name, false)
 }
 
 #[cfg(test)]
