@@ -122,8 +122,8 @@ pub async fn maintain(
     Ok(upkeep.later_than(here))
 }
 
-/// The sets that the policy doesn't keep, neither by their moments nor by those that the sets of a wrong clock told: nothing goes by a
-/// correction alone.
+/// The sets that the policy doesn't keep. A set whose clock was wrong has two moments, its own and a corrected one, and goes only if the
+/// policy keeps it by neither.
 fn due(
     catalog: &Catalog,
     listed: &BTreeMap<SetId, Listed>,
@@ -131,22 +131,20 @@ fn due(
     policy: &RetentionPolicy,
     now: Moment,
 ) -> Vec<Retired> {
-    let candidates = |moment: &dyn Fn(&Manifest) -> Moment| {
+    let sets = catalog.sets();
+    let gone_by = |moment: &dyn Fn(&Manifest) -> Moment| -> BTreeSet<SetId> {
         let candidate = |manifest: &Manifest| Candidate {
             id: manifest.id,
             point: moment(manifest),
             whole: listed.get(&manifest.id).is_some_and(|listed| listed.has(manifest)),
         };
-        let mut sets: Vec<Candidate> = catalog.sets().into_iter().map(|(_, manifest)| candidate(manifest)).collect();
-        sets.sort_by_key(|set| (set.point, set.id));
-        removals(&sets, pins, policy, now)
+        let mut all: Vec<Candidate> = sets.iter().map(|(_, manifest)| candidate(manifest)).collect();
+        all.sort_by_key(|set| (set.point, set.id));
+        removals(&all, pins, policy, now).into_iter().collect()
     };
-    let (corrected, told) = (candidates(&|manifest| manifest.point), candidates(&|manifest| catalog.told(manifest)));
-    let gone: Vec<SetId> = corrected.into_iter().filter(|id| told.contains(id)).collect();
-    catalog
-        .sets()
-        .into_iter()
-        .filter(|(_, manifest)| gone.contains(&manifest.id))
+    let (corrected, told) = (gone_by(&|manifest| manifest.point), gone_by(&|manifest| catalog.told(manifest)));
+    sets.iter()
+        .filter(|(_, manifest)| corrected.contains(&manifest.id) && told.contains(&manifest.id))
         .map(|(found, manifest)| Retired {
             number: found.link.number,
             id: manifest.id,

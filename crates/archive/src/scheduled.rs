@@ -335,7 +335,7 @@ impl Scheduled {
 /// How far a point may be ahead of this machine's clock.
 const AHEAD: Duration = Duration::from_secs(15 * 60);
 
-/// The error of a newest point that is of the future: until then nobody can tell by it that backups are late.
+/// The error of a newest point that is of the future: until that moment comes, the point hides that backups are late.
 fn of_clock(newest: &Point, now: Moment) -> Option<LastError> {
     let Point { position, moment } = newest;
     let cause = format!(

@@ -14,7 +14,6 @@ use seawall_vault::HttpClient as Client;
 
 use crate::config::{HeartbeatConfig, Hidden};
 use crate::control::Actions;
-use crate::folders::absent::FOLDER;
 
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -55,9 +54,6 @@ async fn send(client: &Client, url: &Hidden) -> Result<(), String> {
 /// Whether a database is as safe as it is meant to be. A folder of databases must be there, and hold some that it held before. One that isn't there yet, or was stopped by someone, has
 /// nothing to protect; one that was there and is gone is not well.
 fn is_well(status: &Status, interval: Duration) -> bool {
-    if status.engine == FOLDER {
-        return !alarms::is_urgent(&status.alarms);
-    }
     let waits_long = Duration::from_millis(status.lag_ms) > interval;
     match status.phase {
         // Nothing shows yet that the database is protected.

@@ -32,13 +32,16 @@ pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
         if each.len() > 1 {
             return Ok(verify_all::output(&verify_all::each(arguments, &each, &opener, edge, json).await));
         }
+        // A place that holds no database may hold several, each below its name.
+        let below = async || match &source {
+            Source::Vault(place) => verify_all::below(arguments, place, &opener, edge, json).await,
+            _ => Ok(None),
+        };
         let engine = match source.open(&opener).await {
             Ok(engine) => engine,
             // Above several encrypted vaults there is no marker.
             Err(failure) if failure.code == "vault.not-encrypted" => {
-                let Source::Vault(place) = &source else { return Err(failure) };
-                let all = verify_all::below(arguments, place, &opener, edge, json).await?;
-                return all.map(|all| verify_all::output(&all)).ok_or(failure);
+                return below().await?.map(|all| verify_all::output(&all)).ok_or(failure);
             }
             Err(failure) => return Err(failure),
         };
@@ -47,10 +50,7 @@ pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
             Ok(found) if !found.is_nothing() => found,
             Err(failure) if failure.kind != Kind::NotFound => return Err(failure),
             nothing => {
-                // A place that holds no database may hold several, each below its name.
-                if let Source::Vault(place) = &source
-                    && let Some(all) = verify_all::below(arguments, place, &opener, edge, json).await?
-                {
+                if let Some(all) = below().await? {
                     return Ok(verify_all::output(&all));
                 }
                 return Err(nothing.err().unwrap_or_else(|| super::timeline::nothing(&vault)));

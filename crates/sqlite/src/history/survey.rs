@@ -24,8 +24,8 @@ const TOGETHER: usize = 4000;
 /// Objects that are looked at to see whether a vault holds anything.
 const GLANCE: usize = 1000;
 
-/// Objects of one level, and of all levels, that are listed at most: a capture a second of 57 days, of which none is deleted. They take
-/// 400 MB, and 600 MB for a moment.
+/// Objects of one level that are listed at most: a capture a second of 57 days, of which none is deleted. They take 400 MB, and 600 MB
+/// for a moment. All levels together may have twice as many.
 pub(crate) const MOST_OF_LEVEL: usize = 5_000_000;
 
 /// From here on a warning says what ends it, while the vault can still be listed: 11 days of such captures.

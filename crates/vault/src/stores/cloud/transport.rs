@@ -4,8 +4,10 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::StreamExt;
 use http::header::{CONTENT_RANGE, CONTENT_TYPE};
+use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use opendal_core::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, Result};
 use opendal_http_transport_reqwest::ReqwestTransport;
@@ -162,9 +164,14 @@ async fn whole_listing(response: Response<HttpBody>, root: &str) -> Result<Respo
     if !begin.windows(root.len()).any(|window| window == root.as_bytes()) {
         return Err(noticed(Notice::NoListing(code(begin).unwrap_or_default())).set_temporary());
     }
+    Ok(read_already(parts, text))
+}
+
+/// An answer whose body was read to be looked at.
+fn read_already(parts: Parts, text: Bytes) -> Response<HttpBody> {
     let size = text.len() as u64;
     let again = futures::stream::iter([Ok(Buffer::from(text))]);
-    Ok(Response::from_parts(parts, HttpBody::new(again, Some(size))))
+    Response::from_parts(parts, HttpBody::new(again, Some(size)))
 }
 
 fn noticed(notice: Notice) -> Error {
@@ -184,11 +191,7 @@ async fn refused(response: Response<HttpBody>, is_refusal: impl Fn(&str) -> bool
     let text = bounded(body, LARGEST_ERROR).to_buffer().await?.to_bytes();
     match code(&text) {
         Some(code) if is_refusal(&code) => Err(noticed(Notice::Refused(code))),
-        _ => {
-            let size = text.len() as u64;
-            let again = futures::stream::iter([Ok(Buffer::from(text))]);
-            Ok(Response::from_parts(parts, HttpBody::new(again, Some(size))))
-        }
+        _ => Ok(read_already(parts, text)),
     }
 }
 
