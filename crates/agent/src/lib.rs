@@ -59,7 +59,8 @@ pub use seawall_engines::this_machine;
 pub use seawall_engines::wal;
 pub use seawall_engines::{
     Choice, Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Operation, Part, Protected, alarms,
-    ask, cost, files_needed, is_there, read_state_dir, read_status, read_when, state_folder, suits_encryption,
+    ask, cost, files_needed, is_there, place_of_folder, read_state_dir, read_status, read_when, state_folder,
+    suits_encryption,
 };
 pub use seawall_engines::{Examined, base, examine, extract, recover};
 pub use seawall_vault::{Environment, VaultUrl};

@@ -12,6 +12,8 @@ use seawall_vault::{
     Access, Digest, Environment, HostKeys, Identities, NoPrompt, ObjectKey, Prompt, Recipients, Sealing, VaultUrl,
 };
 
+use crate::alarms::Place;
+
 /// For whom a vault is encrypted, and what opens all of it here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encryption {
@@ -86,13 +88,26 @@ pub(crate) fn keys_of(vault: &VaultUrl, environment: &Environment) -> Option<Pat
 
 /// The file with the silence of a database that has no folder of its own.
 pub(crate) fn silence_of(vault: &VaultUrl, environment: &Environment) -> Option<PathBuf> {
-    let name = format!("{}.json", short_name(vault));
-    state_folder(environment).map(|state| state.join("silences").join(name))
+    silence_called(&short_name(vault), environment)
+}
+
+/// Where the silence of a folder of databases is on this machine.
+pub fn place_of_folder(folder: &Path, environment: &Environment) -> Place {
+    Place { state: None, silence: silence_called(&shortened(folder.as_os_str().as_encoded_bytes()), environment) }
+}
+
+fn silence_called(name: &str, environment: &Environment) -> Option<PathBuf> {
+    state_folder(environment).map(|state| state.join("silences").join(format!("{name}.json")))
 }
 
 /// A name for a vault that is one for its URL, and a file's.
 fn short_name(vault: &VaultUrl) -> String {
-    Digest::of(vault.to_string().as_bytes()).to_string().chars().take(16).collect()
+    shortened(vault.to_string().as_bytes())
+}
+
+/// A name of a file for `bytes`.
+fn shortened(bytes: &[u8]) -> String {
+    Digest::of(bytes).to_string().chars().take(16).collect()
 }
 
 /// The owner's keys of one process, and whom it asks for a passphrase.

@@ -41,7 +41,7 @@ pub use backups::{ServerConfig, ServerSource, this_machine};
 pub use choosing::Choice;
 pub use copy::{Copied, CopiedDatabase, CopyRequest, Count, Part, Protected};
 pub use database::{DatabaseConfig, EngineConfig, Said, SourceName, Subject, Threads};
-pub use encryption::{Encryption, state_folder};
+pub use encryption::{Encryption, place_of_folder, state_folder};
 pub use hooks::{About, Hooks, Operation};
 pub use keep::Keep;
 pub use open::{Opener, read_state_dir, read_status, suits_encryption};

@@ -18,7 +18,7 @@ use seawall_vault::{Access, Environment, HttpClient, Noted, Policy, Prompt, Thro
 
 use crate::alarms::Place;
 use crate::database::{DatabaseConfig, EngineConfig};
-use crate::encryption::{Encryption, Owner, keys_of};
+use crate::encryption::{Encryption, Owner, keys_of, place_of_folder};
 use crate::keep::Keep;
 use crate::recognise::{self, Held};
 use crate::several::{self, SeveralEngine};
@@ -180,6 +180,11 @@ impl Opener {
     /// Where the facts of a database's alarms are on this machine.
     pub fn place_here(&self, database: &DatabaseConfig) -> Place {
         database.place_here(&self.environment)
+    }
+
+    /// Where the silence of a folder of databases is on this machine.
+    pub fn place_of_folder(&self, folder: &Path) -> Place {
+        place_of_folder(folder, &self.environment)
     }
 
     /// A database with its vault, to restore and to ask.

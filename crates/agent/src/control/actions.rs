@@ -20,7 +20,7 @@ use super::errands::Errands;
 use super::registry::{Registration, Registry};
 use super::standing::Standings;
 use super::trace::Trace;
-use crate::config::{DatabaseConfig, Registering, SourceName};
+use crate::config::{DatabaseConfig, DirectoryConfig, Registering, SourceName};
 use crate::fleet::{self, Fleet, Origin, Seen};
 use crate::folders::absent;
 use crate::opening::describe;
@@ -177,7 +177,8 @@ impl Actions {
         let sources: Vec<PathBuf> =
             members.iter().filter_map(|member| member.config.path().map(Path::to_owned)).collect();
         let mut remembered = self.absent.lock().await;
-        absent::statuses(&directories, &sources, &mut remembered, SystemClock.now()).await
+        let place = |folder: &Path| self.fleet.place_of_folder(folder);
+        absent::statuses(&directories, &sources, &mut remembered, place, SystemClock.now()).await
     }
 
     /// The status of all databases, and of folders in which nothing is protected. With `known` as far as it is known without looking.
@@ -187,9 +188,12 @@ impl Actions {
         Ok(all)
     }
 
-    /// Silences the alarms of the database that `text` names until a time has passed, or ends the silence.
+    /// Silences the alarms of the database or the folder of databases that `text` names until a time has passed, or ends the silence.
     pub(crate) async fn silence(&self, text: &str, span: Option<Duration>) -> Result<Silenced, Failure> {
-        let member = self.find(text)?;
+        let member = match self.find(text) {
+            Err(unknown) => return self.silence_folder(text, span).await.unwrap_or(Err(unknown)),
+            Ok(member) => member,
+        };
         let (name, place) = (member.config.name.clone(), self.fleet.place_here(&member.config));
         let until = span.map(|span| silence_until(&name, span, SystemClock.now())).transpose()?;
         let work = async {
@@ -202,6 +206,24 @@ impl Actions {
         self.standings.silenced(member.config.source(), until);
         tracing::info!(database = name, until = until.map(tracing::field::display), "alarms silenced");
         Ok(Silenced { name, silenced_until: until })
+    }
+
+    /// The same, of a folder of the configuration; `None` if it has none of this path.
+    async fn silence_folder(&self, text: &str, span: Option<Duration>) -> Option<Result<Silenced, Failure>> {
+        let is_meant = |config: &DirectoryConfig| config.dir == Path::new(text);
+        let is_known = self.reloader.in_force(|job| job.directories.iter().any(is_meant)).unwrap_or_default();
+        if !is_known {
+            return None;
+        }
+        let (name, place) = (text.to_owned(), self.fleet.place_of_folder(Path::new(text)));
+        let written = async {
+            let until = span.map(|span| silence_until(&name, span, SystemClock.now())).transpose()?;
+            let work = spawn_blocking(move || place.silence(&name, until).map(|()| name));
+            let name = work.await.map_err(|_| crate::process::defect("silence"))??;
+            tracing::info!(folder = name, until = until.map(tracing::field::display), "alarms silenced");
+            Ok(Silenced { name, silenced_until: until })
+        };
+        Some(written.await)
     }
 
     /// What can be restored of a database.

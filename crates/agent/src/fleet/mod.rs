@@ -52,6 +52,11 @@ pub(crate) trait Databases: Send + Sync {
         Place::default()
     }
 
+    /// Where the silence of a folder of databases is on this machine.
+    fn place_of_folder(&self, _folder: &Path) -> Place {
+        Place::default()
+    }
+
     /// What proves and restores databases; `None` where nothing can.
     fn prover(&self) -> Option<Arc<Opener>> {
         None
@@ -263,6 +268,11 @@ impl Fleet {
     /// Where the facts of a database's alarms are on this machine.
     pub(crate) fn place_here(&self, database: &DatabaseConfig) -> Place {
         self.0.databases.place_here(database)
+    }
+
+    /// Where the silence of a folder of databases is on this machine.
+    pub(crate) fn place_of_folder(&self, folder: &Path) -> Place {
+        self.0.databases.place_of_folder(folder)
     }
 
     /// How many members there are.

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use seawall_core::{Description, Failure, Kind, LastError, Moment, Phase, Status};
-use seawall_engines::alarms::{Keeper, Local, judged};
-use tokio::task::spawn_blocking;
+use seawall_engines::alarms::{Keeper, Local, Place, judged};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::Instant;
 
 use super::NOTHING_FOUND;
 use crate::config::DirectoryConfig;
@@ -20,8 +21,11 @@ pub const FOLDER: &str = "folder";
 /// The code of a folder that isn't there, or can't be read.
 const MISSING: &str = "agent.folder-missing";
 
-/// How long a folder may take to answer.
+/// How long a status waits for the answer of a folder.
 const ANSWER: Duration = Duration::from_secs(2);
+
+/// How long a folder may take to answer before its disk counts as one that hangs. The process may just be busy.
+const HANGS: Duration = Duration::from_secs(30);
 
 /// What a folder is that holds no protected database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +45,17 @@ pub(crate) struct Remembered {
     since: BTreeMap<PathBuf, Moment>,
     /// Folders of which something was protected.
     protected: BTreeSet<PathBuf>,
+    /// Looks that weren't answered yet, and since when. One for each folder, because each holds a thread while a disk hangs.
+    open: BTreeMap<PathBuf, (Instant, JoinHandle<Seen>)>,
+    /// What the last answered look at a folder found.
+    seen: BTreeMap<PathBuf, Seen>,
+}
+
+/// What a look at a folder found.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    is_readable: bool,
+    silenced_until: Option<Moment>,
 }
 
 impl Remembered {
@@ -49,44 +64,64 @@ impl Remembered {
         let is_there = |folder: &Path| directories.iter().any(|config| config.dir == folder);
         self.since.retain(|folder, _| is_there(folder));
         self.protected.retain(|folder| is_there(folder));
+        self.open.retain(|folder, _| is_there(folder));
+        self.seen.retain(|folder, _| is_there(folder));
+    }
+
+    /// Looks at a folder, or waits for the look that is open. Without an answer in time, what the last one said; `None` if a disk hangs,
+    /// or said nothing yet.
+    async fn look(&mut self, folder: &Path, place: Place, now: Moment) -> Option<Seen> {
+        let (since, mut look) = self.open.remove(folder).unwrap_or_else(|| {
+            let folder = folder.to_owned();
+            let look = move || Seen {
+                is_readable: std::fs::read_dir(&folder).is_ok(),
+                silenced_until: place.read(now).silenced_until,
+            };
+            (Instant::now(), spawn_blocking(look))
+        });
+        if let Ok(answer) = tokio::time::timeout(ANSWER, &mut look).await {
+            let seen = answer.unwrap_or_default();
+            self.seen.insert(folder.to_owned(), seen);
+            return Some(seen);
+        }
+        let hangs = since.elapsed() >= HANGS;
+        self.open.insert(folder.to_owned(), (since, look));
+        if hangs { None } else { self.seen.get(folder).copied() }
     }
 }
 
 /// The status of each folder: with an error if no database in it is among `sources`.
+///
+/// `place` says where the silence of a folder is.
 pub(crate) async fn statuses(
     directories: &[DirectoryConfig],
     sources: &[PathBuf],
     remembered: &mut Remembered,
+    place: impl Fn(&Path) -> Place,
     now: Moment,
 ) -> Vec<Status> {
     let mut all = Vec::with_capacity(directories.len());
     remembered.keep(directories);
     for config in directories {
-        let absence = match sources.iter().any(|source| source.starts_with(&config.dir)) {
-            true => {
-                remembered.since.remove(&config.dir);
-                remembered.protected.insert(config.dir.clone());
-                None
-            }
-            false => Some(match look(config.dir.clone()).await {
-                Absence::Empty if remembered.protected.contains(&config.dir) => Absence::Emptied,
-                absence => absence,
-            }),
+        let (absence, local) = if sources.iter().any(|source| source.starts_with(&config.dir)) {
+            remembered.since.remove(&config.dir);
+            remembered.protected.insert(config.dir.clone());
+            (None, Local::default())
+        } else {
+            let seen = remembered.look(&config.dir, place(&config.dir), now).await;
+            let silenced_until = seen.and_then(|seen| seen.silenced_until);
+            let absence = match seen {
+                Some(Seen { is_readable: true, .. }) if !remembered.protected.contains(&config.dir) => Absence::Empty,
+                Some(Seen { is_readable: true, .. }) => Absence::Emptied,
+                _ => Absence::Missing,
+            };
+            (Some(absence), Local { silenced_until, ..Local::default() })
         };
         let since = absence.map_or(now, |_| *remembered.since.entry(config.dir.clone()).or_insert(now));
         let status = status(config, absence, since, now);
-        all.push(judged(status, Keeper::Running, config.template.judged(), Local::default(), now));
+        all.push(judged(status, Keeper::Running, config.template.judged(), local, now));
     }
     all
-}
-
-/// Why a folder holds no protected database. A disk that hangs counts as missing.
-async fn look(folder: PathBuf) -> Absence {
-    let read = spawn_blocking(move || std::fs::read_dir(&folder).is_ok());
-    match tokio::time::timeout(ANSWER, read).await {
-        Ok(Ok(true)) => Absence::Empty,
-        _ => Absence::Missing,
-    }
 }
 
 fn status(config: &DirectoryConfig, absence: Option<Absence>, since: Moment, now: Moment) -> Status {
@@ -127,8 +162,9 @@ mod tests {
         let directories = [folder(&data, true)];
         let (mut remembered, at) = (Remembered::default(), |seconds: i64| Moment::from_millis(seconds * 1000));
         let app = [data.join("deep/app.db")];
+        let silence = Place { state: None, silence: Some(place.path().join("silences/folder.json")) };
         let mut alarm = async |sources: &[PathBuf], now: i64| {
-            let all = statuses(&directories, sources, &mut remembered, at(now)).await;
+            let all = statuses(&directories, sources, &mut remembered, |_| silence.clone(), at(now)).await;
             let [status] = &all[..] else { panic!("one folder") };
             assert_eq!((status.engine.as_str(), status.alarms.len() < 2), (FOLDER, true));
             status.alarms.first().map(|alarm| (alarm.code.clone(), alarm.severity.name(), alarm.since))
@@ -140,5 +176,45 @@ mod tests {
         assert_eq!(alarm(&[place.path().join("data2/app.db")], 6).await, told("warning", 1));
         assert_eq!(alarm(&app, 7).await, None);
         assert_eq!(alarm(&[], 9).await, told("critical", 9), "what was protected is gone");
+    }
+
+    #[tokio::test]
+    async fn a_silence_of_a_folder_is_read() {
+        let place = tempfile::tempdir().expect("a folder");
+        let directories = [folder(&place.path().join("data"), true)];
+        let silence = Place { state: None, silence: Some(place.path().join("silences/folder.json")) };
+        let mut remembered = Remembered::default();
+        let at = |seconds: i64| Moment::from_millis(seconds * 1000);
+        silence.silence("data", Some(at(60))).expect("written");
+        for (now, expected) in [(1, Some(at(60))), (59, Some(at(60))), (61, None)] {
+            let all = statuses(&directories, &[], &mut remembered, |_| silence.clone(), at(now)).await;
+            let [Status { alarms, silenced_until, .. }] = &all[..] else { panic!("one folder") };
+            let [alarm] = &alarms[..] else { panic!("one alarm") };
+            assert_eq!((alarm.silenced_until, *silenced_until), (expected, expected));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_that_hangs_takes_one_thread_and_is_told_after_a_while() {
+        let data = PathBuf::from("/data");
+        let mut remembered = Remembered::default();
+        let readable = Seen { is_readable: true, silenced_until: None };
+        remembered.seen.insert(data.clone(), readable);
+        let (end, ending) = tokio::sync::oneshot::channel::<()>();
+        let hanging = tokio::spawn(async move {
+            let _ended = ending.await;
+            readable
+        });
+        remembered.open.insert(data.clone(), (Instant::now(), hanging));
+        let now = Moment::default();
+        for round in 0..20 {
+            let seen = remembered.look(&data, Place::default(), now).await;
+            // Each waits for two seconds.
+            assert_eq!(seen.is_some(), round < 14, "{round}");
+            assert_eq!(remembered.open.len(), 1);
+        }
+        end.send(()).expect("it waits");
+        assert!(remembered.look(&data, Place::default(), now).await.is_some_and(|seen| seen.is_readable));
+        assert!(remembered.open.is_empty());
     }
 }

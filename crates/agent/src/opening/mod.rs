@@ -2,6 +2,7 @@
 
 pub(crate) mod late;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -31,6 +32,10 @@ impl Databases for Arc<Opener> {
 
     fn place_here(&self, database: &DatabaseConfig) -> Place {
         Opener::place_here(self, database)
+    }
+
+    fn place_of_folder(&self, folder: &Path) -> Place {
+        Opener::place_of_folder(self, folder)
     }
 
     fn prover(&self) -> Option<Arc<Opener>> {

@@ -1,7 +1,7 @@
 //! `seawall silence`: a person knows, and doesn't want to be told again for a while.
 
-use seawall_agent::Silenced;
 use seawall_agent::alarms::silence_until;
+use seawall_agent::{Silenced, place_of_folder};
 use seawall_core::{Clock as _, Failure, Kind, SystemClock};
 
 use super::agent;
@@ -29,13 +29,21 @@ pub(crate) fn run(arguments: &SilenceArguments, edge: &Edge) -> Result<Output, F
 
 fn without_process(arguments: &SilenceArguments, edge: &Edge) -> Result<Silenced, Failure> {
     let config = configuration::require(&arguments.socket.config, edge)?;
+    let until_of = |name: &str| arguments.r#for.map(|span| silence_until(name, span, SystemClock.now())).transpose();
+    let folder = edge.directory.join(&arguments.database);
+    if config.directories.iter().any(|directory| directory.dir == folder) {
+        let name = folder.display().to_string();
+        let until = until_of(&name)?;
+        place_of_folder(&folder, &edge.environment).silence(&name, until)?;
+        return Ok(Silenced { name, silenced_until: until });
+    }
     let database = config.find(&arguments.database, &edge.directory).ok_or_else(|| {
         let cause = "no process runs, and the configuration names no such database";
         let next = "see `seawall config check` for the names";
         Failure::new(Kind::NotFound, "agent.unknown-database", &arguments.database, cause, next)
     })?;
     let name = database.name.clone();
-    let until = arguments.r#for.map(|span| silence_until(&name, span, SystemClock.now())).transpose()?;
+    let until = until_of(&name)?;
     let place = database.place_here(&edge.environment);
     // A folder that this command made could belong to another user than the process that protects.
     if place.state.as_deref().is_some_and(|state| !state.is_dir()) {
