@@ -19,7 +19,8 @@ mod space;
 mod watch;
 
 pub use apart::{
-    Apart, Bounds, Folder, Inside, LogFile, NotStarted, ServerProgram, Took, User, is_in_memory, scratch_place,
+    Apart, Bounds, Folder, Inside, LogFile, NotStarted, ServerProgram, Took, User, is_in_memory, missing_walls,
+    scratch_place,
 };
 pub use files::allow_files;
 pub use folder::folder_of;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use seawall_core::{Clock as _, Failure, Moment, Proof, Shutdown, Status, SystemClock};
 use seawall_engines::DatabaseConfig;
-use seawall_engines::proofs::{Made, Proving, Recorded, first_fault};
+use seawall_engines::proofs::{Asked, Made, Proving, Recorded, first_fault};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -229,7 +229,8 @@ async fn prove(
     };
     tracing::info!(database = config.name, level = proving.level.name(), "proving");
     let (apart, database, own, before) = (Arc::clone(opener), config.clone(), Arc::clone(proving), before);
-    let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, before.as_ref()).await };
+    let work =
+        move || async move { apart.apart(JOBS).prove_as(&database, &own, Asked::BySchedule(before.as_ref())).await };
     // The proof has its own bound. This one is for work that ignores its own bound.
     let bound = proving.within.saturating_add(Duration::from_secs(3600));
     let end = stop.child_token();
@@ -268,7 +269,7 @@ pub(crate) async fn prove_now(opener: &Arc<Opener>, board: &Board, config: &Data
     let proving = config.prove.clone().unwrap_or_else(|| Arc::new(Proving::when_asked()));
     let _turn = board.turn_to_prove().await;
     let (apart, database, own) = (Arc::clone(opener), config.clone(), Arc::clone(&proving));
-    let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, None).await };
+    let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, Asked::ByPerson).await };
     let bound = proving.within.saturating_add(Duration::from_secs(3600));
     let made = aside(work, (threads(config), bound), &CancellationToken::new()).await;
     let Made { proof, recorded } = made.ok_or_else(|| crate::process::defect(&config.name))?;

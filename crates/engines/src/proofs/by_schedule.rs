@@ -1,12 +1,13 @@
 //! Proofs of a database of a configuration: reads its records, and makes and records a proof as its section `prove` says.
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use seawall_core::{Description, Failure, Fingerprints, Kind, Level, Moment, Progress, Proof, Prove, TaskKind, When};
-use seawall_vault::Vault;
+use seawall_vault::{Vault, VaultUrl};
 use tokio::time::Instant;
 
 use super::due::{is_recorded, standing, successor_due};
@@ -35,6 +36,40 @@ pub struct Made {
     pub proof: Proof,
     /// The key of its record, or why there is none; `None` if it wasn't worth one.
     pub recorded: Option<Result<String, Failure>>,
+}
+
+/// Why a proof of a database is made.
+#[derive(Debug, Clone, Copy)]
+pub enum Asked<'a> {
+    /// Its schedule asks for one; this is the newest record.
+    BySchedule(Option<&'a Proof>),
+    /// A person asks for one.
+    ByPerson,
+}
+
+/// What the records of one vault of several say, for the order of the proofs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Told {
+    /// When the last proof ended, whatever it said.
+    last: Option<Moment>,
+    /// Whether a failed proof stands.
+    failed: bool,
+}
+
+impl Told {
+    fn of(proofs: &[Proof]) -> Self {
+        let failed = standing(proofs).is_some_and(|proof| !proof.inconclusive && !proof.holds());
+        Self { last: proofs.iter().map(|proof| proof.at).max(), failed }
+    }
+}
+
+/// In which order vaults are taken: the one whose last proof is the oldest comes first. A person asks because of a failure that is told, so then
+/// the vaults with a failed proof come before the others.
+fn in_order(told: &[Told], asked: Asked<'_>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..told.len()).collect();
+    let is_first = |told: &Told| matches!(asked, Asked::ByPerson) && told.failed;
+    order.sort_by_key(|at| told.get(*at).map(|told| (Reverse(is_first(told)), told.last)));
+    order
 }
 
 /// What is known of the proofs of a database.
@@ -89,17 +124,18 @@ impl Opener {
         KnownProofs { standing: standing(&proofs).cloned(), due, doubts }
     }
 
-    /// Proves a database as its section `prove` says, and records what came of it. `before` is the newest record.
-    pub async fn prove_as(&self, database: &DatabaseConfig, proving: &Proving, before: Option<&Proof>) -> Made {
+    /// Proves a database as its section `prove` says, and records what came of it.
+    pub async fn prove_as(&self, database: &DatabaseConfig, proving: &Proving, asked: Asked<'_>) -> Made {
         let started = Instant::now();
         let order = self.order(database, proving);
         let task = self.journal().begin(TaskKind::Proof, &database.name, "");
         let mut vault = None;
-        let work = self.proved(database, (order.clone(), task.progress()), proving.fresh, &mut vault);
+        let work = self.proved(database, asked, (order.clone(), task.progress()), proving.fresh, &mut vault);
         let bound = ProofOrder { within: Some(proving.within.saturating_add(AROUND)), ..order.clone() };
         let (mut proof, compared) = bound.in_time(&database.name, work).await.unwrap_or_else(|failure| {
             (order.inconclusive(&describe(database), &failure, started), Fingerprints::new())
         });
+        let before = if let Asked::BySchedule(before) = asked { before } else { None };
         let is_recorded = is_recorded(&proof, before, &proving.schedule(&database.name));
         let recorded = match vault.filter(|_| is_recorded) {
             None => None,
@@ -133,31 +169,39 @@ impl Opener {
         }
     }
 
-    /// The database with the vault alone whose turn it is: of several that can be reached, the one whose last proof, whatever it said, is
-    /// the oldest. A vault is only known to be sound by its own proofs.
-    async fn in_turn(&self, database: &DatabaseConfig, when: &When) -> Result<DatabaseConfig, Failure> {
+    /// The database with the vault alone whose turn it is, and which vaults were passed over, and why. A vault is only known to be sound by
+    /// its own proofs.
+    async fn in_turn(
+        &self,
+        database: &DatabaseConfig,
+        asked: Asked<'_>,
+        when: &When,
+    ) -> Result<(DatabaseConfig, Vec<String>), Failure> {
         let vaults = database.each();
-        let told = if vaults.len() > 1 {
-            join_all(vaults.iter().map(|one| tokio::time::timeout(READING, self.proofs_in(one)))).await
-        } else {
-            Vec::new()
-        };
-        let reached = vaults.into_iter().zip(told).filter_map(|(one, told)| {
-            let last = told.ok()?.ok()?.proofs.into_iter().map(|proof| proof.at).max();
-            Some((last, one))
-        });
-        let mut reached: Vec<(Option<Moment>, DatabaseConfig)> = reached.collect();
-        reached.sort_by_key(|(last, _)| *last);
-        for (_, one) in reached {
-            // A vault that has nothing yet can't be proved.
-            let look = async { self.database(&one).await?.history().timeline().await };
-            let has_point =
-                tokio::time::timeout(READING, look).await.is_ok_and(|told| told.is_ok_and(|t| t.newest().is_some()));
-            if has_point {
-                return Ok(one);
+        let mut passed = Vec::new();
+        if vaults.len() > 1 {
+            let all = join_all(vaults.iter().map(|one| within(READING, &one.vault, self.proofs_in(one)))).await;
+            let (mut told, mut reached) = (Vec::new(), Vec::new());
+            for (one, recorded) in vaults.into_iter().zip(all) {
+                match recorded {
+                    Ok(recorded) => {
+                        told.push(Told::of(&recorded.proofs));
+                        reached.push(one);
+                    }
+                    Err(failure) => passed.push(passed_over(&one, &failure)),
+                }
+            }
+            for one in in_order(&told, asked).into_iter().filter_map(|at| reached.get(at)) {
+                let look = async { self.database(one).await?.history().timeline().await };
+                match within(READING, &one.vault, look).await {
+                    // A vault that has nothing yet can't be proved.
+                    Ok(timeline) if timeline.newest().is_none() => {}
+                    Ok(_) => return Ok((one.clone(), passed)),
+                    Err(failure) => passed.push(passed_over(one, &failure)),
+                }
             }
         }
-        Ok(self.newest(database, when).await?.database)
+        Ok((self.newest(database, when).await?.database, passed))
     }
 
     /// Opens the vault whose turn it is, and makes the proof between its hooks. Returns beside it which objects were compared with
@@ -165,12 +209,13 @@ impl Opener {
     async fn proved(
         &self,
         database: &DatabaseConfig,
+        asked: Asked<'_>,
         (mut order, progress): (ProofOrder, Arc<dyn Progress>),
         fresh: Option<Duration>,
         opened: &mut Option<Vault>,
     ) -> Result<(Proof, Fingerprints), Failure> {
         let are_several = !database.beside.is_empty();
-        let database = self.in_turn(database, &order.when).await?;
+        let (database, passed) = self.in_turn(database, asked, &order.when).await?;
         let (vault, engine) = self.database_and_vault(&database).await?;
         *opened = Some(vault.clone());
         let described = describe(&database);
@@ -189,6 +234,7 @@ impl Opener {
         let done = database.hooks.around(Operation::Proof, &about, async {
             let work = order.prove(prover, engine.history(), &described, progress);
             let (proof, _) = made.insert(work.await?);
+            proof.doubts.extend(passed);
             if are_several {
                 proof.vault.clone_from(&described.vault);
             }
@@ -201,6 +247,29 @@ impl Opener {
             (Ok(()), None) => Err(super::order::none_was_made(&database.name)),
         }
     }
+}
+
+/// Work in one vault, which has a bound.
+async fn within<T>(
+    bound: Duration,
+    vault: &VaultUrl,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::time::timeout(bound, work).await.unwrap_or_else(|_| {
+        let cause = format!("it didn't answer within {} s", bound.as_secs());
+        Err(Failure::new(
+            Kind::Unavailable,
+            "vault.unavailable",
+            vault.to_string(),
+            cause,
+            "see whether its store is slow",
+        ))
+    })
+}
+
+/// Why a vault of several wasn't proved though it may have been its turn.
+fn passed_over(one: &DatabaseConfig, failure: &Failure) -> String {
+    format!("the vault {} was passed over: {} ({})", one.vault, failure.cause, failure.code)
 }
 
 /// What records call a database of a configuration.
@@ -216,6 +285,29 @@ fn describe(database: &DatabaseConfig) -> Description {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_vault_that_was_proved_longest_ago_is_next() {
+        let told = |last: Option<i64>, failed| Told { last: last.map(Moment::from_millis), failed };
+        let vaults = [told(Some(5), false), told(None, false), told(Some(9), true), told(Some(2), false)];
+        assert_eq!(in_order(&vaults, Asked::BySchedule(None)), [1, 3, 0, 2]);
+        assert_eq!(in_order(&vaults, Asked::ByPerson), [2, 1, 3, 0], "the failure is why a person asks");
+        assert!(in_order(&[], Asked::ByPerson).is_empty());
+    }
+
+    #[test]
+    fn a_failure_stands_until_a_proof_holds() {
+        let at = |seconds: i64| Moment::from_millis(seconds * 1000);
+        let point = |seconds| Some(seawall_core::Point { position: String::new(), moment: at(seconds) });
+        let holds = Proof { at: at(9), point: point(3), level: Level::Engine, ..Proof::default() };
+        let fault = seawall_core::Fault { code: "x".into(), object: "o".into(), cause: "c".into() };
+        let failed = Proof { at: at(5), faults: vec![fault], ..holds.clone() };
+        let too_slow = Proof { at: at(12), inconclusive: true, ..failed.clone() };
+        assert_eq!(Told::of(&[]), Told { last: None, failed: false });
+        assert_eq!(Told::of(&[holds.clone(), failed.clone()]), Told { last: Some(at(9)), failed: false });
+        assert_eq!(Told::of(&[too_slow.clone(), failed]), Told { last: Some(at(12)), failed: true });
+        assert_eq!(Told::of(&[too_slow, holds]), Told { last: Some(at(12)), failed: false });
+    }
 
     #[test]
     fn since_when_it_is_known_that_there_is_no_proof() {

@@ -17,7 +17,7 @@ mod settings;
 
 pub(crate) use self::record::moment_of;
 pub use beyond::beyond;
-pub use by_schedule::{KnownProofs, Made};
+pub use by_schedule::{Asked, KnownProofs, Made};
 pub use due::{Last, TOO_LONG, due, standing, standings, successor_due};
 pub(crate) use order::random_below;
 pub use order::{ProofOrder, SCRATCH, first_fault};

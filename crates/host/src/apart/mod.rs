@@ -130,6 +130,19 @@ struct Taken {
 const UNASKED: &str = "neither Landlock nor a filter of system calls keeps it apart, as was asked (`isolated: false`, `--not-isolated`), so that what \
      is restored could reach files of this user, and the network";
 
+/// What is missing here for walls around a server; `None` if walls can be had. It is found out on a thread that confines itself and ends.
+///
+/// # Errors
+/// No thread can be started.
+pub async fn missing_walls() -> io::Result<Option<&'static str>> {
+    let room = Room { folder: std::env::temp_dir(), program: PathBuf::from("/bin/sh"), libraries: None };
+    let judged = |offers| match judge(offers) {
+        Walls::Open(why) => Some(why),
+        Walls::Whole | Walls::Low(_) => None,
+    };
+    on_confined_thread(Some(room), judged).await
+}
+
 impl Apart {
     /// Starts a program in a folder.
     ///

@@ -11,6 +11,7 @@ use super::aside::{Said, Server, prepare, tablespace_later};
 use super::recover::{Reached, find_server};
 use crate::catalog::globals;
 use crate::client::{Connection, Target};
+use crate::prove::throwaway::check_walls;
 use crate::{DumpOptions, Error, RestoreOptions, Restored, World, dump, restore};
 
 /// What was restored, and where the cluster got to before.
@@ -60,6 +61,7 @@ pub async fn restore_into(
     let limits = &options.limits;
     // Who may not log in there needn't wait for a recovery first.
     globals::connect(target).await?.close().await;
+    check_walls(limits).await?;
     let prepared = prepare(vault, &options.when, ways.place, limits, world).await?;
     let program = find_server(prepared.manifest().version, limits, world).await?;
     if let Some(free) = prepared.free().filter(|free| *free < prepared.needs()) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use seawall_archive::preflight::no_room;
 use seawall_archive::server::ISOLATE;
-use seawall_host::{Apart, Folder, NotStarted, ServerProgram};
+use seawall_host::{Apart, Folder, NotStarted, ServerProgram, missing_walls};
 use seawall_vault::{Environment, Secret};
 use tokio::time::Instant;
 
@@ -217,13 +217,29 @@ pub(crate) async fn start_apart(
     let server = ServerProgram { path: program, arguments, signal: "QUIT", libraries, time, isolated };
     Apart::start(folder, server).await.map_err(|error| match error {
         NotStarted::Io(error) => io(&program.display().to_string(), &error),
-        NotStarted::NotIsolated(why) => Error::Refused {
-            code: "proof.not-isolated",
-            object: "the server that is started here".to_owned(),
-            cause: why.to_owned(),
-            next: ISOLATE.to_owned(),
-        },
+        NotStarted::NotIsolated(why) => not_isolated(why),
     })
+}
+
+/// Refuses work that will start a server here, if the server can't be kept apart although it must be: before anything is got for it.
+pub(crate) async fn check_walls(limits: &Limits) -> Result<(), Error> {
+    if !limits.isolated {
+        return Ok(());
+    }
+    match missing_walls().await {
+        Ok(None) => Ok(()),
+        Ok(Some(why)) => Err(not_isolated(why)),
+        Err(error) => Err(io("a thread", &error)),
+    }
+}
+
+fn not_isolated(why: &str) -> Error {
+    Error::Refused {
+        code: "proof.not-isolated",
+        object: "the server that is started here".to_owned(),
+        cause: why.to_owned(),
+        next: ISOLATE.to_owned(),
+    }
 }
 
 /// A role that no other process knows.

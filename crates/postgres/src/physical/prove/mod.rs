@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::aside::{Said, prepare, tablespace_later};
 use super::base::BaseManifest;
 use super::recover::{Reached, find_server};
+use crate::prove::throwaway::check_walls;
 use crate::{Limits, World};
 
 /// Proves what a vault keeps of a cluster.
@@ -59,6 +60,9 @@ impl ClusterProver {
     ) -> Result<(), Failure> {
         let Self { vault, limits, world } = self;
         let limits = &Limits { isolated: request.isolated, ..limits.clone() };
+        if request.level >= Level::Engine {
+            check_walls(limits).await?;
+        }
         let prepared = prepare(vault, &request.when, seawall_host::folder_of(&request.scratch), limits, world).await?;
         let (manifest, reach) = (prepared.manifest(), prepared.plan().choice.reach);
         checked.point = Some(Point { position: reach.lsn.to_string(), moment: reach.until.max(manifest.ended) });

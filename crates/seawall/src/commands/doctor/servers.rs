@@ -1,10 +1,11 @@
 //! The checks of sources that are servers: can they be reached, may their users read everything, and are the programs here that a
 //! backup and a proof need? The engines look; a pure function judges.
 
-use seawall_agent::config::{Config, EngineConfig};
+use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
 use seawall_agent::{Examined, examine};
-use seawall_archive::server::Readiness;
+use seawall_archive::server::{ISOLATE, Readiness};
 use seawall_core::Failure;
+use seawall_host::missing_walls;
 
 use super::finding::Finding;
 use crate::edge::Edge;
@@ -31,7 +32,41 @@ pub(super) fn of_all(config: &Config, edge: &Edge) -> Result<Vec<Finding>, Failu
         }
         found.extend(of_one(&database.name, &server.source.url(), looked, database.prove.is_some()));
     }
+    found.extend(of_walls(config)?);
     Ok(found)
+}
+
+/// Whether the servers that proofs start can be kept apart here. One finding, if any database of a server is proved by a schedule.
+fn of_walls(config: &Config) -> Result<Option<Finding>, Failure> {
+    let is_server =
+        |database: &&DatabaseConfig| matches!(database.engine, EngineConfig::Server(_) | EngineConfig::Cluster(_));
+    let proofs = config.databases.iter().filter(is_server).filter_map(|database| database.prove.as_ref());
+    let isolated: Vec<bool> = proofs.map(|proving| proving.isolated).collect();
+    if isolated.is_empty() {
+        return Ok(None);
+    }
+    let missing = runtime::run(async { Ok(missing_walls().await) })?;
+    Ok(Some(walls(missing, isolated.contains(&true))))
+}
+
+/// What missing walls mean where some proofs must have them (`isolated`), or none must.
+fn walls(missing: std::io::Result<Option<&'static str>>, isolated: bool) -> Finding {
+    const CHECK: &str = "isolation";
+    const OBJECT: &str = "proofs of servers";
+    let why = match missing {
+        Ok(None) => return Finding::fine(CHECK, OBJECT, "the servers that proofs start can be kept apart"),
+        Ok(Some(why)) => why.to_owned(),
+        Err(error) => format!("no thread can be started: {error}"),
+    };
+    if isolated {
+        Finding::warning(CHECK, OBJECT, format!("no proof of a server can be made on this machine: {why}"), ISOLATE)
+    } else {
+        Finding::fine(
+            CHECK,
+            OBJECT,
+            format!("the servers that proofs start aren't kept apart, as is configured: {why}"),
+        )
+    }
 }
 
 /// What a look at a cluster means.
@@ -102,6 +137,16 @@ mod tests {
 
     use super::super::finding::Verdict::{self, Fine, Warning, Wrong};
     use super::*;
+
+    #[test]
+    fn what_missing_walls_mean() {
+        let verdict = |missing, isolated| walls(missing, isolated).verdict;
+        assert_eq!(verdict(Ok(None), true), Fine);
+        assert_eq!(verdict(Ok(Some("no Landlock")), true), Warning);
+        assert_eq!(verdict(Ok(Some("no Landlock")), false), Fine);
+        assert_eq!(verdict(Err(std::io::Error::other("x")), true), Warning);
+        assert!(walls(Ok(Some("no Landlock")), true).meaning.contains("no Landlock"));
+    }
 
     #[test]
     fn what_a_look_at_a_cluster_means() {
