@@ -51,6 +51,8 @@ struct State {
     error: Option<LastError>,
     /// The last error of retention.
     upkeep: Option<LastError>,
+    /// When the vault was last asked for the newest link.
+    seen_at: Option<Moment>,
     /// The newest link of the chain that this process knows of.
     link: Option<Seen>,
     /// The loss of links, until they are there again or [`is_over`].
@@ -157,6 +159,8 @@ impl Scheduled {
     async fn look(&self, told: Option<Point>, made: Option<SetId>) {
         let (vault, known) = (self.sets.vault(), self.state.borrow().link);
         let Ok(Look { newest: link, gone }) = lost::look(vault, known, made).await else { return };
+        let now = self.clock.now();
+        self.state.send_modify(|state| state.seen_at = Some(now));
         let Some(gone) = gone else { return self.all_there(link).await };
         // What is protected is what the vault has now.
         let Ok(newest) = self.sets.newest().await else { return };
@@ -306,6 +310,7 @@ impl Scheduled {
             limits: self.sets.vault().limits(),
             protected: state.newest.clone(),
             lag_ms: u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
+            vault_seen_at: state.seen_at,
             source_bytes: state.bytes,
             credentials_end: self.sets.vault().credentials_end(),
             progress: self.gauge.now(),

@@ -161,6 +161,10 @@ pub struct Status {
     /// right; `None` if no such check is recorded.
     #[serde(default)]
     pub content_read_at: Option<Moment>,
+    /// When this process last saw in the vault what the status says of it, and what a restore of the newest state needs; of the time after that it
+    /// knows only what it wrote itself. `None` before the first look, and where no process runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vault_seen_at: Option<Moment>,
     /// The newest proof that is known here; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
@@ -207,6 +211,7 @@ impl Status {
             source_bytes: None,
             log_bytes: None,
             content_read_at: None,
+            vault_seen_at: None,
             proof: None,
             hole: None,
             credentials_end: None,

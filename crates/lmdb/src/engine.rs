@@ -229,6 +229,7 @@ impl Lmdb {
         Status {
             protected: self.protected(options, session),
             lag_ms: unsent,
+            vault_seen_at: session.listed.map(plan::moment),
             limits: self.vault.limits(),
             credentials_end: self.vault.credentials_end(),
             source_bytes: session.environment.as_ref().map(|environment| environment.file_bytes),

@@ -34,6 +34,8 @@ pub struct SessionStatus {
     pub local: Tried,
     /// How often another data file replaced the session's file.
     pub replaced: u64,
+    /// When the vault was last listed.
+    pub listed: Option<Stamp>,
     /// Snapshots in the vault, and their bytes.
     pub in_vault: (u64, u64),
     /// The time and the compression of the last merged snapshot, by instance.

@@ -236,6 +236,12 @@ fn of_status(page: &mut Page, samples: &[Sample]) {
         "When all that the newest state needs was last read back from the vault; no line where no reading is recorded.",
         &|status| status.content_read_at.map(|at| at.as_millis() as f64 / 1e3),
     );
+    each(
+        page,
+        "seawall_vault_seen_timestamp_seconds",
+        "When what the newest state needs was last seen in the vault by this process; no line before the first look.",
+        &|status| status.vault_seen_at.map(|at| at.as_millis() as f64 / 1e3),
+    );
     each(page, "seawall_errors_since_success", "Failures since the last success.", &|status| {
         Some(status.error.as_ref().map_or(0, |error| error.count) as f64)
     });
@@ -447,6 +453,7 @@ mod tests {
                 source_bytes: Some(8192),
                 log_bytes: None,
                 content_read_at: Some(Moment::from_millis(2_500)),
+                vault_seen_at: Some(Moment::from_millis(2_250)),
                 proof: None,
                 hole: None,
                 credentials_end: None,
@@ -498,6 +505,7 @@ mod tests {
             "litestream_replica_operation_bytes{replica_type=\"s3\",operation=\"PUT\"} 9".to_owned(),
             format!("seawall_protected_timestamp_seconds{{database=\"app\",{db}}} 1.5"),
             format!("seawall_content_read_timestamp_seconds{{database=\"app\",{db}}} 2.5"),
+            format!("seawall_vault_seen_timestamp_seconds{{database=\"app\",{db}}} 2.25"),
             format!("seawall_lag_seconds{{database=\"app\",{db}}} 2.5"),
             format!("seawall_errors_since_success{{database=\"app\",{db}}} 3"),
             format!("seawall_phase{{database=\"app\",{db},phase=\"failing\"}} 1"),

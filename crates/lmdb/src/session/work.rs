@@ -126,9 +126,10 @@ impl Session {
         if looked {
             let listed = &self.listing.snapshots;
             let in_vault = (listed.len() as u64, listed.iter().map(|snapshot| snapshot.bytes).sum());
-            let damaged = &self.damaged;
+            let (damaged, now) = (&self.damaged, (self.clock)());
             self.status.send_modify(|status| {
                 status.start.listed = true;
+                status.listed = Some(now);
                 status.in_vault = in_vault;
                 status.damaged.retain(|key, _| damaged.contains(key));
             });

@@ -27,6 +27,8 @@ pub(super) struct State {
     pub(super) log: Option<LastError>,
     /// What the last look at the vault found wrong, or why it failed.
     pub(super) look: Option<LastError>,
+    /// When the vault was last listed.
+    pub(super) seen_at: Option<Moment>,
     /// The last error of retention.
     pub(super) upkeep: Option<LastError>,
     /// The seams of the log that a look or a base has answered, or is about to.

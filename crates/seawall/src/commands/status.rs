@@ -268,7 +268,8 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
     let known: Vec<&Status> = asked.iter().filter_map(|asked| asked.status.as_ref().ok()).collect();
     let mut text = String::new();
     if !known.is_empty() {
-        let heading = ["database", "state", "protected up to", "lag", "waiting", "content read", "source"];
+        let heading =
+            ["database", "state", "protected up to", "lag", "waiting", "vault seen", "content read", "source"];
         text = table::table(&heading, known.iter().map(|status| row(status, now)).collect(), &[3, 4]);
     }
     for status in known {
@@ -380,6 +381,7 @@ fn row(status: &Status, now: Moment) -> Vec<String> {
         protected.map_or("-".into(), |point| format!("{} ({})", point.position, table::ago(point.moment, now))),
         table::bytes(status.lag_bytes),
         table::span(status.lag_ms),
+        status.vault_seen_at.map_or("-".into(), |at| table::ago(at, now)),
         status.content_read_at.map_or("never".into(), |at| table::ago(at, now)),
         status.source.clone(),
     ]
@@ -419,6 +421,7 @@ mod tests {
             source_bytes: Some(8192),
             log_bytes: Some(4152),
             content_read_at: None,
+            vault_seen_at: Some(Moment::from_millis(2_000)),
             proof: None,
             hole: None,
             credentials_end: None,
@@ -462,8 +465,8 @@ mod tests {
         assert_eq!(output.exit, Exit::Partly);
         assert_eq!(
             output.text,
-            "database  state    protected up to                       lag  waiting  content read  source\n\
-             app       failing  00000000000000af (1 min 0 s ago)  2.0 KiB    1.5 s  never         /data/app.db\n\
+            "database  state    protected up to                       lag  waiting  vault seen  content read  source\n\
+             app       failing  00000000000000af (1 min 0 s ago)  2.0 KiB    1.5 s  59.0 s ago  never         /data/app.db\n\
              \n\
              app: error[vault.unavailable]: file:///v: away (3 times, 2.0 s ago)\nnext: try again\n"
         );

@@ -189,6 +189,7 @@ impl Database {
             source_bytes: told.sizes.0,
             log_bytes: told.sizes.1,
             content_read_at: self.read_back.at(),
+            vault_seen_at: self.maintenance.seen_at(),
             hole: told.hole.as_deref().cloned(),
             credentials_end: self.vault.credentials_end(),
             progress: self.gauge.now(),

@@ -213,6 +213,8 @@ pub(crate) enum Depth {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sighted {
     pub(super) near: Instant,
+    /// The time of day of `near`.
+    pub(super) at: Moment,
     pub(super) whole: Instant,
     /// The store's number for the state of its folders.
     pub(super) trace: Option<u64>,

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use seawall_core::LastError;
+use seawall_core::{LastError, Moment};
 use seawall_ltx::{Header, Txid};
 use seawall_vault::Prefix;
 use tokio::time::Instant;
@@ -80,11 +80,16 @@ fn due(upkeep: &Upkeep, facts: Facts) -> Option<Depth> {
 impl Maintenance {
     /// The vault was listed just now.
     pub(crate) fn sighted(&self, depth: Depth, trace: Option<u64>, changes: u64) {
-        let now = Instant::now();
+        let (now, at) = (Instant::now(), self.clock.now());
         let mut state = self.state();
         let before = state.sighted.filter(|_| depth == Depth::Near);
         let whole = before.map_or(now, |before| before.whole);
-        state.sighted = Some(Sighted { near: now, whole, trace, changes });
+        state.sighted = Some(Sighted { near: now, at, whole, trace, changes });
+    }
+
+    /// When what the newest state needs was last seen in the vault.
+    pub(crate) fn seen_at(&self) -> Option<Moment> {
+        self.state().sighted.map(|sighted| sighted.at)
     }
 
     /// The store's number for the state of this vault's folders. Blocks for a few system calls.

@@ -96,6 +96,7 @@ fn facts(known: &Known) -> Markup {
             dt { "Lag" } dd { (verdict::lag(status)) }
             dt { "Last proof" } dd { (badge(&verdict::proof(status))) }
             @if let Some(due) = known.proof_due { dt { "Next proof due" } dd { (time(due)) } }
+            @if let Some(seen) = status.vault_seen_at { dt { "Vault seen" } dd { (time(seen)) } }
             @if let Some(read) = status.content_read_at { dt { "Read back and right" } dd { (time(read)) } }
             @if let Some(progress) = &status.progress {
                 dt { "Under way" }

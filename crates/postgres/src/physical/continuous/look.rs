@@ -140,7 +140,7 @@ impl Continuous {
             (plan.made, plan.lost) = (None, 0);
         }
         self.state.send_modify(|state| {
-            (state.looked, state.look, state.unpushed) = (true, None, unpushed);
+            (state.looked, state.look, state.unpushed, state.seen_at) = (true, None, unpushed, Some(now));
             match verdict {
                 Verdict::Leads => state.newest = found,
                 Verdict::Due | Verdict::Lost => {

@@ -337,6 +337,7 @@ impl Continuous {
             protected,
             lag_ms,
             lag_bytes,
+            vault_seen_at: state.seen_at,
             source_bytes: state.newest.as_ref().map(|newest| newest.bytes),
             credentials_end: self.kept.vault().credentials_end(),
             progress: self.gauge.now(),

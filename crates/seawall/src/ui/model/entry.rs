@@ -70,6 +70,7 @@ impl From<Status> for Entry {
     fn from(status: Status) -> Self {
         let mut facts = Vec::new();
         let mut fact = |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.to_owned(), value)));
+        fact("vault seen", status.vault_seen_at.map(|at| at.to_string()));
         fact("content read", status.content_read_at.map(|at| at.to_string()));
         fact("newest hole", status.hole.as_ref().map(|hole| format!("up to {}: {}", hole.to.moment, hole.reason)));
         fact("credentials end", status.credentials_end.map(|at| at.to_string()));
