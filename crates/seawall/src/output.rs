@@ -67,6 +67,32 @@ fn print(text: &str) -> io::Result<()> {
     }
 }
 
+/// Prints a large document for programs to standard output while it is made, so that memory holds neither its tree nor its text. A reader that
+/// went away is no failure.
+pub(crate) fn print_document(document: &impl Serialize) -> io::Result<()> {
+    let mut out = Visible(io::BufWriter::new(io::stdout().lock()));
+    let printed = serde_json::to_writer_pretty(&mut out, document).map_err(io::Error::from);
+    match printed.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Writes JSON as [`escaped`] has it. Each write must have whole characters, as those of a serializer have.
+struct Visible<W>(W);
+
+impl<W: io::Write> io::Write for Visible<W> {
+    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
+        let text = std::str::from_utf8(json).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        self.0.write_all(escaped(text).as_bytes())?;
+        Ok(json.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// The failure of a command whose output can't be written, although its work ended with `exit`.
 pub(crate) fn unprinted(error: &io::Error, exit: Exit) -> Failure {
     let (work, next) = match exit {
@@ -159,6 +185,14 @@ pub(crate) fn complain(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_document_is_the_same_whole_and_in_parts() {
+        let document = json!({ "name": "a\u{202e}b\n\u{9b}\u{1f30a}\"", "list": [1, { "x": null }], "empty": {} });
+        let mut parts = Visible(Vec::new());
+        serde_json::to_writer_pretty(&mut parts, &document).expect("written");
+        assert_eq!(String::from_utf8(parts.0).expect("text"), escaped(&format!("{document:#}")));
+    }
 
     #[test]
     fn what_a_terminal_would_obey_is_shown_escaped() {

@@ -185,6 +185,9 @@ impl Board {
                 again
             }
         };
+        if !proving.here {
+            return Turn::Read(read);
+        }
         let at = match &known.due {
             Some((by, at)) if Arc::ptr_eq(by, proving) => *at,
             // There may be thousands of databases, so that it is kept.
@@ -365,6 +368,26 @@ mod tests {
         board.proved(&config, proof("22T06:06", false));
         assert!(matches!(turn("22T06:06"), Turn::Read(_)), "until the next proof they are tried again");
         assert_eq!(board.of(&config).0.map(|proof| proof.at), Some(at("22T06:06")));
+    }
+
+    #[test]
+    fn proofs_that_another_machine_makes_are_read_and_missed() {
+        let board = Board::default();
+        let made_there = |config: DatabaseConfig| {
+            let proving = config.prove.as_deref().cloned().map(|proving| Arc::new(Proving { here: false, ..proving }));
+            DatabaseConfig { prove: proving, ..config }
+        };
+        let config = made_there(config());
+        let proving = config.prove.clone().expect("it is proved");
+        let turn = |now| board.turn(&config, &proving, at(now));
+        assert_eq!(turn("20T12:00"), Turn::Read(at("20T12:00")));
+        board.read(&config, vec![proof("20T05:10", false)], at("20T12:00"));
+        assert_eq!(board.of(&config).1, Some(at("21T05:00")), "when one is missing");
+        let Turn::Read(next) = turn("21T05:01") else { panic!("none is made here") };
+        assert!(next <= at("21T05:01"), "they are read each hour");
+        board.unread(&config, &away(), at("21T06:00"));
+        assert!(matches!(turn("23T06:00"), Turn::Read(_)), "nor without the records");
+        assert_eq!(board.of(&config).1, Some(at("21T05:00")));
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub const MOST_MOMENTS: u32 = 24;
 pub struct Proving {
     /// As it was written, and as it is for the name of the section. `H` in it depends on the database's name.
     schedule: Schedule,
+    /// Whether this machine makes the proofs. Otherwise another one does, and this one reads what comes of them and tells when one is missing.
+    pub here: bool,
     /// How thoroughly to check.
     pub level: Level,
     /// How long the restores of one proof together may take.
@@ -61,6 +63,7 @@ impl Proving {
             let found = format!("\"{}\": {cause}", at.value);
             Problem::Value { key: "schedule".into(), expected: expected.into(), found }.at(at.line)
         })?;
+        let here_too = section.flag("here")?;
         let level = section.parsed("level", "bytes, structure, engine or content", Level::parse)?;
         let within = section.positive_duration("within")?;
         let scratch = section.text("scratch")?;
@@ -72,6 +75,7 @@ impl Proving {
         section.finish()?;
         Ok(Some(Some(Self {
             schedule,
+            here: here_too.is_none_or(|at| at.value),
             level_is_named: level.is_some(),
             level: level.map_or(Level::Content, |at| at.value),
             within: within.map_or(WITHIN, |at| at.value),
@@ -86,6 +90,7 @@ impl Proving {
     pub fn when_asked() -> Self {
         Self {
             schedule: Schedule::parse("0 0 * * *", "").expect("it is a schedule"),
+            here: true,
             level: Level::Content,
             within: WITHIN,
             scratch: None,
@@ -144,6 +149,8 @@ mod tests {
         );
         let open = take("prove: { schedule: 0 5 * * *, isolated: false }").expect("read").expect("there").expect("on");
         assert_eq!((all.isolated, open.isolated), (true, false));
+        let read = take("prove: { schedule: 0 5 * * *, here: false }").expect("read").expect("there").expect("on");
+        assert_eq!((all.here, read.here), (true, false));
         assert_eq!(all.schedule("app").text(), "H 5 * * *");
         let next = |name: &str| all.schedule(name).after(Default::default());
         assert!((0..20).any(|number| next(&number.to_string()) != next("app")), "the name decides the minute");

@@ -8,7 +8,7 @@ use seawall_vault::{Entry, ObjectKey, Prefix, Vault};
 
 use crate::error::Error;
 use crate::peers::latest::{Listed, snapshots};
-use crate::peers::misdated::{Dated, misdated};
+use crate::peers::misdated::{Dated, may_be_misdated, misdated};
 use crate::restore::plan::moment;
 use crate::snapshot::SnapshotName;
 
@@ -22,7 +22,15 @@ pub(crate) async fn names(vault: &Vault, database: &str) -> Result<Vec<(String, 
 
 /// The same, and the names of the snapshots that a wrong clock dated.
 async fn apart(vault: &Vault, database: &str) -> Result<(Vec<(String, u64)>, Vec<String>), Error> {
-    let entries = entries(vault, database).await?;
+    let (entries, now) = (entries(vault, database).await?, SystemClock.now());
+    // There may be millions, and hardly ever one of the future: nothing is kept of their names without need.
+    let may_be_misdated = |entry: &Entry| {
+        let name = SnapshotName::parse(entry.key.as_str()).filter(|name| name.database == database);
+        name.is_some_and(|name| may_be_misdated(moment(name.stamp), entry.written, now))
+    };
+    if !entries.iter().any(may_be_misdated) {
+        return Ok((entries.into_iter().map(|entry| (entry.key.to_string(), entry.size)).collect(), Vec::new()));
+    }
     let parsed: Vec<Option<SnapshotName>> =
         entries.iter().map(|entry| SnapshotName::parse(entry.key.as_str())).collect();
     let (mut places, mut dated) = (Vec::new(), Vec::new());
@@ -33,7 +41,7 @@ async fn apart(vault: &Vault, database: &str) -> Result<(Vec<(String, u64)>, Vec
         }
     }
     let misdated: BTreeSet<usize> =
-        misdated(&dated, SystemClock.now()).into_iter().filter_map(|at| places.get(at).copied()).collect();
+        misdated(&dated, now).into_iter().filter_map(|at| places.get(at).copied()).collect();
     let (mut names, mut left_out) = (Vec::with_capacity(entries.len()), Vec::new());
     for (place, entry) in entries.iter().enumerate() {
         match misdated.contains(&place) {

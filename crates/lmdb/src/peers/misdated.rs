@@ -37,10 +37,15 @@ pub(crate) fn is_ahead(stamp: Moment, written: Moment, now: Moment, span: Durati
     stamp > now.after(span) && known(written, now).is_some_and(|written| stamp > written.after(SKEW))
 }
 
+/// Whether a snapshot may be one of those that don't count, by itself.
+pub(crate) fn may_be_misdated(stamp: Moment, written: Moment, now: Moment) -> bool {
+    is_ahead(stamp, written, now, AHEAD)
+}
+
 /// The places of the snapshots that don't count, in order.
 pub(crate) fn misdated(all: &[Dated<'_>], now: Moment) -> Vec<usize> {
     let known = |written| known(written, now);
-    let is_ahead = |one: &Dated<'_>| is_ahead(one.stamp, one.written, now, AHEAD);
+    let is_ahead = |one: &Dated<'_>| may_be_misdated(one.stamp, one.written, now);
     let mut last: BTreeMap<&str, Moment> = BTreeMap::new();
     for one in all.iter().filter(|one| !is_ahead(one)) {
         let Some(written) = known(one.written) else { continue };

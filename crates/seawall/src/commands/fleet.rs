@@ -9,11 +9,11 @@ use seawall_core::{Failure, Kind, Moment, Proof, Severity};
 use crate::arguments::{FleetArguments, Sort};
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::{Output, print_document, unprinted};
 use crate::{runtime, server, table};
 
 /// Runs the command.
-pub(crate) fn run(arguments: &FleetArguments, edge: &Edge) -> Result<Output, Failure> {
+pub(crate) fn run(arguments: &FleetArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let choose = choose(arguments)?;
     let place = server::place(&arguments.vault, edge)?;
     let opener = edge.opener(runtime::working())?;
@@ -32,8 +32,12 @@ pub(crate) fn run(arguments: &FleetArguments, edge: &Edge) -> Result<Output, Fai
         true => check(&found.databases, untold.is_empty() && found.databases.iter().all(is_proved)),
         false => Exit::judge(true, untold.is_empty()),
     };
+    if json {
+        print_document(&found).map_err(|error| unprinted(&error, Exit::Failed))?;
+        return Ok(Output { exit, ..Output::printed() });
+    }
     let text = if arguments.csv { csv(&found.databases) } else { text(&found) };
-    Ok(Output { exit, failures: untold, ..Output::done(text, &found) })
+    Ok(Output { text, exit, failures: untold, ..Output::printed() })
 }
 
 fn choose(arguments: &FleetArguments) -> Result<Choose, Failure> {

@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Maintain(arguments) => maintain::run(&arguments, edge),
         Command::Pin(arguments) => pin::run(&arguments, edge),
         Command::Status(arguments) => status::run(&arguments, edge),
-        Command::Fleet(arguments) => fleet::run(&arguments, edge),
+        Command::Fleet(arguments) => fleet::run(&arguments, edge, common.json),
         Command::Ui(arguments) => crate::ui::run(&arguments, edge, common.json),
         Command::Web(arguments) => web::run(&arguments, &common, edge),
         Command::Silence(arguments) => silence::run(&arguments, edge),

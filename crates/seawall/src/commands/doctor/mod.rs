@@ -215,7 +215,7 @@ fn of_configuration(config: &Config) -> Vec<Finding> {
 fn of_scratch(databases: &[DatabaseConfig], edge: &Edge, largest: u64) -> Vec<Finding> {
     let usual = || seawall_host::scratch_place(edge.environment.get("TMPDIR").map(Path::new));
     let folder = |database: &DatabaseConfig| {
-        let proving = database.prove.as_ref()?;
+        let proving = database.prove.as_ref().filter(|proving| proving.here)?;
         Some(proving.scratch.clone().unwrap_or_else(usual))
     };
     let folders: BTreeSet<PathBuf> = databases.iter().filter_map(folder).collect();

@@ -30,7 +30,12 @@ pub(super) fn of_all(config: &Config, edge: &Edge) -> Result<Vec<Finding>, Failu
         if let Some(failure) = looked.as_ref().err().filter(|failure| runtime::is_interrupted(failure)) {
             return Err(failure.clone());
         }
-        found.extend(of_one(&database.name, &server.source.url(), looked, database.prove.is_some()));
+        found.extend(of_one(
+            &database.name,
+            &server.source.url(),
+            looked,
+            database.prove.as_ref().is_some_and(|proving| proving.here),
+        ));
     }
     found.extend(of_walls(config)?);
     Ok(found)
@@ -40,7 +45,12 @@ pub(super) fn of_all(config: &Config, edge: &Edge) -> Result<Vec<Finding>, Failu
 fn of_walls(config: &Config) -> Result<Option<Finding>, Failure> {
     let is_server =
         |database: &&DatabaseConfig| matches!(database.engine, EngineConfig::Server(_) | EngineConfig::Cluster(_));
-    let proofs = config.databases.iter().filter(is_server).filter_map(|database| database.prove.as_ref());
+    let proofs = config
+        .databases
+        .iter()
+        .filter(is_server)
+        .filter_map(|database| database.prove.as_ref())
+        .filter(|proving| proving.here);
     let isolated: Vec<bool> = proofs.map(|proving| proving.isolated).collect();
     if isolated.is_empty() {
         return Ok(None);
