@@ -112,6 +112,16 @@ impl Site {
         };
         Server::restored(&self.server, restore).expect("it recovers")
     }
+
+    /// The same, by the configuration that lies in the current folder. The server that recovers runs in another one.
+    fn recovered_by_the_default_configuration(&self) -> Server {
+        let restore = |data: &Path| {
+            let mut command = seawall(&["restore", "shop", "-o", &data.display().to_string()]);
+            command.env("HOME", self.server.folder()).current_dir(self.config.parent().expect("a folder"));
+            run("seawall", &mut command).ok();
+        };
+        Server::restored(&self.server, restore).expect("it recovers")
+    }
 }
 
 pub(crate) const CONTINUOUS: &str = "    continuous: { base: \"0 2 * * SUN\" }\n";
@@ -134,7 +144,7 @@ fn a_cluster_of_a_configuration_is_protected_to_the_last_commit() {
         let sums = site.sums();
         process.kill_9();
         site.server.kill();
-        let recovered = site.recovered(&[]);
+        let recovered = site.recovered_by_the_default_configuration();
         assert_eq!(recovered.sql("postgres", SUMS), sums);
         drop(recovered);
         // A start makes no second base, and goes on.

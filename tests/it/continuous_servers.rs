@@ -190,3 +190,35 @@ fn a_cluster_whose_vault_is_a_bucket() {
         site.seawall(&["verify", "shop"]).ok();
     }
 }
+
+/// A subscription of the copy would confirm at the publisher what the original never gets.
+#[test]
+fn a_restored_subscriber_takes_nothing_from_the_publisher() {
+    let publisher = Server::start_with(18, "wal_level = logical\n");
+    publisher.sql("postgres", "CREATE TABLE news (n int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE news");
+    publisher.sql("postgres", "INSERT INTO news SELECT generate_series(1, 10)");
+    let mut site = Site::start(18, "max_slot_wal_keep_size = '1GB'\n", CONTINUOUS);
+    site.server.sql("postgres", "CREATE TABLE news (n int PRIMARY KEY)");
+    // Its own statement: a slot can't be made in a transaction.
+    site.server
+        .sql("postgres", &format!("CREATE SUBSCRIPTION s CONNECTION '{}' PUBLICATION p", publisher.url("postgres")));
+    let news = |server: &Server| server.sql("postgres", "SELECT count(*) FROM news");
+    let until = |count: &str| wait::until(count, LATE, || (news(&site.server) == count).then_some(()));
+    until("10");
+    let mut process = site.protect();
+    site.until_protected();
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    process.stop().ok();
+    site.server.stop();
+    publisher.sql("postgres", "INSERT INTO news SELECT generate_series(11, 40)");
+    let confirmed = || publisher.sql("postgres", "SELECT confirmed_flush_lsn FROM pg_replication_slots");
+    let before = confirmed();
+    let mut restored = site.recovered(&["--start"]);
+    assert_eq!(news(&restored), "10");
+    assert_eq!(restored.sql("postgres", "SHOW max_logical_replication_workers"), "0");
+    assert_eq!((confirmed(), news(&restored)), (before, "10".to_owned()));
+    restored.stop();
+    site.server.start_again();
+    let until = |count: &str| wait::until(count, LATE, || (news(&site.server) == count).then_some(()));
+    until("40");
+}

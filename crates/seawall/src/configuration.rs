@@ -42,6 +42,11 @@ pub(crate) fn socket(arguments: &ConfigArguments, edge: &Edge) -> Result<Option<
     }
 }
 
+/// The file of the configuration that is named, else of the default one.
+pub(crate) fn file(arguments: &ConfigArguments, edge: &Edge) -> Result<Option<PathBuf>, Failure> {
+    Ok(find(arguments, edge)?.map(|(file, _)| file))
+}
+
 /// The text of the configuration that is named, else of the default one, with its file.
 fn find(arguments: &ConfigArguments, edge: &Edge) -> Result<Option<(PathBuf, String)>, Failure> {
     if let Some(file) = &arguments.config {

@@ -374,8 +374,9 @@ mod tests {
     fn proofs_that_another_machine_makes_are_read_and_missed() {
         let board = Board::default();
         let made_there = |config: DatabaseConfig| {
-            let proving = config.prove.as_deref().cloned().map(|proving| Arc::new(Proving { here: false, ..proving }));
-            DatabaseConfig { prove: proving, ..config }
+            let mut proving = config.prove.as_deref().cloned().expect("it is proved");
+            proving.here = false;
+            DatabaseConfig { prove: Some(Arc::new(proving)), ..config }
         };
         let config = made_there(config());
         let proving = config.prove.clone().expect("it is proved");

@@ -14,7 +14,7 @@ use crate::edge::{Edge, usage};
 use crate::output::Output;
 use crate::progress::progress;
 use crate::source::Source;
-use crate::table;
+use crate::{configuration, table};
 
 /// Whether the command line asks for a cluster's files.
 pub(super) fn is_asked(arguments: &RestoreArguments) -> bool {
@@ -104,7 +104,8 @@ fn handover(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Resul
     let (vault, config) = match source {
         // As it was typed: a URL as it is shown may leave secrets out.
         Source::Vault(_) => (typed(arguments.source.as_deref().unwrap_or_default(), edge), None),
-        Source::Database(database) => (database.name.clone(), arguments.config.config.clone()),
+        // The server runs the command in its data directory, where no default configuration is.
+        Source::Database(database) => (database.name.clone(), configuration::file(&arguments.config, edge)?),
     };
     Ok(Handover {
         program,

@@ -53,7 +53,7 @@ pub(crate) async fn list_dated(vault: &Vault) -> Result<Vec<Dated>, Error> {
         (listed, last) = (listed + 1, Some(entry.key));
     }
     let left = last.filter(|_| listed == TOGETHER).map(|last| levels_left(layout, &last)).unwrap_or_default();
-    let room = AtomicUsize::new(2 * MOST_OF_LEVEL);
+    let room = Room::of(2 * MOST_OF_LEVEL);
     let rest: Vec<_> =
         left.iter().map(|(level, after)| list_level_within(vault, *level, after.as_ref(), &room)).collect();
     let rest: Vec<Vec<Dated>> = stream::iter(rest).buffered(10).try_collect().await?;
@@ -83,24 +83,40 @@ pub(crate) async fn newest_from(vault: &Vault, txid: Txid) -> Result<Option<Txid
 
 /// The files of one level: all, or those after a key.
 pub(crate) async fn list_level(vault: &Vault, level: Level, after: Option<&ObjectKey>) -> Result<Vec<Dated>, Error> {
-    list_level_within(vault, level, after, &AtomicUsize::new(MOST_OF_LEVEL)).await
+    list_level_within(vault, level, after, &Room::of(MOST_OF_LEVEL)).await
 }
 
-/// The same. `room` is for how many objects there is memory, which levels share that are listed at once.
+/// For how many objects there is memory. Levels that are listed at once share it.
+struct Room {
+    left: AtomicUsize,
+    most: usize,
+}
+
+impl Room {
+    fn of(most: usize) -> Self {
+        Self { left: AtomicUsize::new(most), most }
+    }
+
+    /// Takes the room of one object; whether there was some.
+    fn take(&self) -> bool {
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+}
+
+/// The same, within `room`.
 async fn list_level_within(
     vault: &Vault,
     level: Level,
     after: Option<&ObjectKey>,
-    room: &AtomicUsize,
+    room: &Room,
 ) -> Result<Vec<Dated>, Error> {
     let layout = Layout::of(vault);
     let prefix = Prefix::new(level_prefix(layout, level))?;
     let take = |entry: Entry| {
-        let has_room = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(1)).is_ok();
         let object = || format!("{}/{}", vault.url(), prefix.as_str());
-        std::future::ready(match has_room {
+        std::future::ready(match room.take() {
             true => Ok(dated(layout, &entry)),
-            false => Err(seawall_vault::Error::Endless { object: object(), most: MOST_OF_LEVEL }),
+            false => Err(seawall_vault::Error::Endless { object: object(), most: room.most }),
         })
     };
     let files: Vec<Dated> = vault.entries(&prefix, after).try_filter_map(take).try_collect().await?;
@@ -323,7 +339,7 @@ mod tests {
     async fn levels_that_are_listed_at_once_share_their_memory() {
         let vault = vault(10).await;
         let listed = async |room: usize| {
-            let room = AtomicUsize::new(room);
+            let room = Room::of(room);
             let log = list_level_within(&vault, Level::LOG, None, &room).await?;
             let bases = list_level_within(&vault, Level::BASE, None, &room).await?;
             Ok::<_, Error>(log.len() + bases.len())

@@ -7,13 +7,15 @@ use super::choose::{Choice, Target};
 
 /// Settings of the source that a server which recovers must not have. A standby's settings make no standby of it, don't delay it,
 /// and don't delete files of the source's archive. Nothing confirms its commits as the source's standbys do.
-const OTHERS: [&str; 6] = [
+/// Its subscriptions would confirm at the publisher what only the copy got.
+const OTHERS: [&str; 7] = [
     "primary_conninfo = ''",
     "primary_slot_name = ''",
     "recovery_end_command = ''",
     "archive_cleanup_command = ''",
     "recovery_min_apply_delay = 0",
     "synchronous_standby_names = ''",
+    "max_logical_replication_workers = 0",
 ];
 
 /// How a value stands in a configuration file.
@@ -119,6 +121,7 @@ mod tests {
             assert_eq!(set.count(), 4, "{lines}");
             assert!(lines.contains("recovery_target_timeline = '3'\n") && lines.contains("archive_mode = 'off'\n"));
             assert!(lines.contains("recovery_prefetch = 'off'\n"), "{lines}");
+            assert!(lines.contains("\nmax_logical_replication_workers = 0\n"), "{lines}");
         }
     }
 

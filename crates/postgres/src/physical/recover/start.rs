@@ -111,7 +111,7 @@ pub(super) async fn run(
 }
 
 /// The settings of any server that recovers: it is reached by a socket in `place` alone, and uses nothing but its own folders.
-pub(in super::super) fn own(data: &Path, place: &Path) -> [String; 13] {
+pub(in super::super) fn own(data: &Path, place: &Path) -> [String; 14] {
     [
         // The configuration may name the folder and the files of the source, whose server may run on this host.
         format!("data_directory={}", data.display()),
@@ -127,6 +127,8 @@ pub(in super::super) fn own(data: &Path, place: &Path) -> [String; 13] {
         "logging_collector=off".to_owned(),
         "log_destination=stderr".to_owned(),
         "synchronous_standby_names=".to_owned(),
+        // Its subscriptions would confirm at the publisher what only the copy got.
+        "max_logical_replication_workers=0".to_owned(),
     ]
 }
 
