@@ -36,12 +36,18 @@ const HOLDS: &str = "postgres.commits-wait";
 /// The error of a process that waits for another process's lease.
 const TURN: &str = "agent.lease-held";
 
-/// Errors of a folder of databases in which nothing is protected: it holds none, or it isn't there.
-const FOLDER: [&str; 2] = ["agent.nothing-found", "agent.folder-missing"];
+/// Errors of a folder of databases: it holds none, or it isn't there; something in it can't be read, or a database in it can't be protected. Each
+/// with whether databases are known to be unprotected.
+const FOLDER: [(&str, bool); 4] = [
+    ("agent.nothing-found", false),
+    ("agent.folder-missing", true),
+    ("agent.unread", false),
+    ("agent.unprotected", true),
+];
 
-/// Whether a folder of databases holds none that is protected, and whether the folder itself is missing.
+/// Whether not all of a folder of databases is protected, and whether databases are known that aren't.
 pub(crate) fn is_of_folder(error: &LastError) -> Option<bool> {
-    FOLDER.contains(&error.code.as_str()).then(|| error.code == FOLDER[1])
+    FOLDER.iter().find(|(code, _)| *code == error.code).map(|(_, is_certain)| *is_certain)
 }
 
 /// Whether a database that is protected isn't as safe as it is meant to be.
@@ -109,7 +115,13 @@ mod tests {
     #[test]
     fn every_code_is_one_of_an_engine() {
         let documented = include_str!("../../../docs/errors.md");
-        for code in UNSAFE.iter().chain(&FULL).chain(&CLOCK).chain(&FOLDER).chain(&[CHAIN, HOLDS, TURN, UNBOUNDED]) {
+        for code in UNSAFE
+            .iter()
+            .chain(&FULL)
+            .chain(&CLOCK)
+            .chain(FOLDER.map(|(code, _)| code).iter())
+            .chain(&[CHAIN, HOLDS, TURN, UNBOUNDED])
+        {
             assert!(documented.contains(&format!("`{code}`")), "{code}");
         }
     }

@@ -178,7 +178,8 @@ impl Actions {
             members.iter().filter_map(|member| member.config.path().map(Path::to_owned)).collect();
         let mut remembered = self.absent.lock().await;
         let place = |folder: &Path| self.fleet.place_of_folder(folder);
-        absent::statuses(&directories, &sources, &mut remembered, place, SystemClock.now()).await
+        let unprotected = |folder: &Path| self.fleet.unprotected_in(folder);
+        absent::statuses(&directories, &sources, &mut remembered, unprotected, place, SystemClock.now()).await
     }
 
     /// The status of all databases, and of folders in which nothing is protected. With `known` as far as it is known without looking.

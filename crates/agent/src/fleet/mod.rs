@@ -15,6 +15,7 @@ mod failures;
 mod looks;
 mod running;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -121,6 +122,8 @@ struct Inner {
     looks: Looks,
     /// A permit for each restore, so that many restores don't overload the machine.
     restores: Semaphore,
+    /// What can't be protected, by the folder of databases in which it is.
+    unprotected: Mutex<BTreeMap<PathBuf, BTreeMap<PathBuf, Failure>>>,
     journal: Journal,
 }
 
@@ -153,7 +156,20 @@ impl Fleet {
             ended: Notify::new(),
             looks: Looks::default(),
             restores: Semaphore::new(RESTORES),
+            unprotected: Mutex::default(),
         }))
+    }
+
+    /// Notes what can't be protected of a folder of databases, and why.
+    pub(crate) fn tell_unprotected(&self, folder: &Path, paths: BTreeMap<PathBuf, Failure>) {
+        let mut all = self.0.unprotected.lock().unwrap_or_else(PoisonError::into_inner);
+        if paths.is_empty() { drop(all.remove(folder)) } else { drop(all.insert(folder.to_owned(), paths)) }
+    }
+
+    /// What can't be protected of a folder of databases, and why.
+    pub(crate) fn unprotected_in(&self, folder: &Path) -> BTreeMap<PathBuf, Failure> {
+        let all = self.0.unprotected.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(folder).cloned().unwrap_or_default()
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {

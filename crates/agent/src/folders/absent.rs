@@ -1,5 +1,5 @@
-//! Folders of the configuration in which nothing is protected, in the words of a status: its disk may not be mounted, and then no database
-//! says that it isn't protected.
+//! Folders of the configuration in which nothing is protected, or not everything, in the words of a status. The disk of a folder may not be
+//! mounted, or a file in it not be readable: then no database says that it isn't protected.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -12,7 +12,7 @@ use seawall_engines::alarms::{Keeper, Local, Place, judged};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-use super::NOTHING_FOUND;
+use super::{NOTHING_FOUND, UNREAD};
 use crate::config::DirectoryConfig;
 
 /// What the status of a folder has for an engine.
@@ -20,6 +20,9 @@ pub const FOLDER: &str = "folder";
 
 /// The code of a folder that isn't there, or can't be read.
 const MISSING: &str = "agent.folder-missing";
+
+/// The code of a folder with a database that can't be protected.
+const UNPROTECTED: &str = "agent.unprotected";
 
 /// How long a status waits for the answer of a folder.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -41,7 +44,7 @@ enum Absence {
 /// What a process remembers of the folders of its configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
-    /// Since when nothing of a folder is protected.
+    /// Since when nothing, or not all, of a folder is protected.
     since: BTreeMap<PathBuf, Moment>,
     /// Folders of which something was protected.
     protected: BTreeSet<PathBuf>,
@@ -92,39 +95,50 @@ impl Remembered {
 
 /// The status of each folder: with an error if no database in it is among `sources`.
 ///
-/// `place` says where the silence of a folder is.
+/// `unprotected` says what of a folder can't be protected, and why, and `place` where the silence of a folder is.
 pub(crate) async fn statuses(
     directories: &[DirectoryConfig],
     sources: &[PathBuf],
     remembered: &mut Remembered,
+    unprotected: impl Fn(&Path) -> BTreeMap<PathBuf, Failure>,
     place: impl Fn(&Path) -> Place,
     now: Moment,
 ) -> Vec<Status> {
     let mut all = Vec::with_capacity(directories.len());
     remembered.keep(directories);
     for config in directories {
-        let (absence, local) = if sources.iter().any(|source| source.starts_with(&config.dir)) {
-            remembered.since.remove(&config.dir);
+        let is_protected = sources.iter().any(|source| source.starts_with(&config.dir));
+        let unprotected = if is_protected { unprotected(&config.dir) } else { BTreeMap::new() };
+        if is_protected {
             remembered.protected.insert(config.dir.clone());
-            (None, Local::default())
-        } else {
-            let seen = remembered.look(&config.dir, place(&config.dir), now).await;
-            let silenced_until = seen.and_then(|seen| seen.silenced_until);
-            let absence = match seen {
-                Some(Seen { is_readable: true, .. }) if !remembered.protected.contains(&config.dir) => Absence::Empty,
-                Some(Seen { is_readable: true, .. }) => Absence::Emptied,
-                _ => Absence::Missing,
-            };
-            (Some(absence), Local { silenced_until, ..Local::default() })
+        }
+        let is_whole = is_protected && unprotected.is_empty();
+        let seen = if is_whole { None } else { remembered.look(&config.dir, place(&config.dir), now).await };
+        let failure = match seen {
+            _ if is_whole => None,
+            _ if is_protected => Some(partly(&config.dir, &unprotected)),
+            Some(Seen { is_readable: true, .. }) if !remembered.protected.contains(&config.dir) => {
+                Some(failure(&config.dir, Absence::Empty))
+            }
+            Some(Seen { is_readable: true, .. }) => Some(failure(&config.dir, Absence::Emptied)),
+            _ => Some(failure(&config.dir, Absence::Missing)),
         };
-        let since = absence.map_or(now, |_| *remembered.since.entry(config.dir.clone()).or_insert(now));
-        let status = status(config, absence, since, now);
+        let since = match failure {
+            None => {
+                remembered.since.remove(&config.dir);
+                now
+            }
+            Some(_) => *remembered.since.entry(config.dir.clone()).or_insert(now),
+        };
+        let local = Local { silenced_until: seen.and_then(|seen| seen.silenced_until), ..Local::default() };
+        let phase = if is_protected { Phase::Protecting } else { Phase::Waiting };
+        let status = status(config, phase, failure.map(|failure| LastError::new(&failure, since)), now);
         all.push(judged(status, Keeper::Running, config.template.judged(), local, now));
     }
     all
 }
 
-fn status(config: &DirectoryConfig, absence: Option<Absence>, since: Moment, now: Moment) -> Status {
+fn status(config: &DirectoryConfig, phase: Phase, error: Option<LastError>, now: Moment) -> Status {
     let folder = config.dir.display().to_string();
     let description = Description {
         name: folder.clone(),
@@ -132,12 +146,34 @@ fn status(config: &DirectoryConfig, absence: Option<Absence>, since: Moment, now
         source: Some(folder),
         vault: config.template.vault.to_string(),
     };
-    let phase = if absence.is_some() { Phase::Waiting } else { Phase::Protecting };
-    let error = absence.map(|absence| LastError::new(&failure(&config.dir, absence), since));
     Status { error, ..Status::new(description, phase, now) }
 }
 
-/// What to say of such a folder.
+/// What to say of a folder of which a part isn't protected.
+fn partly(folder: &Path, unprotected: &BTreeMap<PathBuf, Failure>) -> Failure {
+    const NAMED: usize = 3;
+    // What is known to be a database first.
+    let (unread, known): (Vec<_>, Vec<_>) = unprotected.iter().partition(|(_, failure)| failure.code == UNREAD);
+    let (code, kind) = if known.is_empty() { (UNREAD, Kind::Denied) } else { (UNPROTECTED, Kind::Refused) };
+    let all = known.iter().chain(&unread);
+    let named: Vec<String> = all
+        .clone()
+        .take(NAMED)
+        .map(|(path, failure)| {
+            let name = path.strip_prefix(folder).unwrap_or(path).display();
+            format!("{name}: {} ({})", failure.cause, failure.code)
+        })
+        .collect();
+    let more = match unprotected.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(", and {more} more (the log names each)"),
+    };
+    let cause = format!("not all of it is protected: {}{more}", named.join("; "));
+    let next = all.clone().next().map(|(_, failure)| failure.next.clone()).unwrap_or_default();
+    Failure::new(kind, code, folder.display().to_string(), cause, next)
+}
+
+/// What to say of a folder in which nothing is protected.
 fn failure(folder: &Path, absence: Absence) -> Failure {
     let (code, cause) = match absence {
         Absence::Empty => (NOTHING_FOUND, "there is no database in it, so nothing of this folder is protected"),
@@ -163,19 +199,41 @@ mod tests {
         let (mut remembered, at) = (Remembered::default(), |seconds: i64| Moment::from_millis(seconds * 1000));
         let app = [data.join("deep/app.db")];
         let silence = Place { state: None, silence: Some(place.path().join("silences/folder.json")) };
-        let mut alarm = async |sources: &[PathBuf], now: i64| {
-            let all = statuses(&directories, sources, &mut remembered, |_| silence.clone(), at(now)).await;
+        let mut alarm = async |sources: &[PathBuf], unprotected: &BTreeMap<PathBuf, Failure>, now: i64| {
+            let all =
+                statuses(&directories, sources, &mut remembered, |_| unprotected.clone(), |_| silence.clone(), at(now))
+                    .await;
             let [status] = &all[..] else { panic!("one folder") };
             assert_eq!((status.engine.as_str(), status.alarms.len() < 2), (FOLDER, true));
             status.alarms.first().map(|alarm| (alarm.code.clone(), alarm.severity.name(), alarm.since))
         };
         let told = |severity, since| Some(("alarm.folder".to_owned(), severity, at(since)));
-        assert_eq!(alarm(&[], 1).await, told("critical", 1));
-        assert_eq!(alarm(&[], 5).await, told("critical", 1));
+        let none = BTreeMap::new();
+        assert_eq!(alarm(&[], &none, 1).await, told("critical", 1));
+        assert_eq!(alarm(&[], &none, 5).await, told("critical", 1));
         std::fs::create_dir(&data).expect("made");
-        assert_eq!(alarm(&[place.path().join("data2/app.db")], 6).await, told("warning", 1));
-        assert_eq!(alarm(&app, 7).await, None);
-        assert_eq!(alarm(&[], 9).await, told("critical", 9), "what was protected is gone");
+        assert_eq!(alarm(&[place.path().join("data2/app.db")], &none, 6).await, told("warning", 1));
+        assert_eq!(alarm(&app, &none, 7).await, None);
+        let refused = |code| {
+            let failure = Failure::new(Kind::Denied, code, "b.db", "why", "do it");
+            BTreeMap::from([(data.join("b.db"), failure.clone()), (data.join("c.db"), failure)])
+        };
+        assert_eq!(alarm(&app, &refused(UNREAD), 8).await, told("warning", 8), "it may be no database");
+        assert_eq!(alarm(&app, &refused("vault.url"), 8).await, told("critical", 8));
+        assert_eq!(alarm(&app, &none, 8).await, None);
+        assert_eq!(alarm(&[], &none, 9).await, told("critical", 9), "what was protected is gone");
+    }
+
+    #[test]
+    fn what_is_said_of_a_part() {
+        let failure = |code, cause: &str| Failure::new(Kind::Denied, code, "x", cause, format!("mend {code}"));
+        let file = |name: &str, code, cause: &str| (Path::new("/d").join(name), failure(code, cause));
+        let mut all = BTreeMap::from([file("a.db", UNREAD, "no"), file("x/b.db", "vault.url", "a name")]);
+        let told = partly(Path::new("/d"), &all);
+        assert_eq!((told.code, told.next.as_str()), (UNPROTECTED, "mend vault.url"));
+        assert_eq!(told.cause, "not all of it is protected: x/b.db: a name (vault.url); a.db: no (agent.unread)");
+        all.extend(["c", "d", "e"].map(|name| file(name, UNREAD, "no")));
+        assert!(partly(Path::new("/d"), &all).cause.ends_with(", and 2 more (the log names each)"));
     }
 
     #[tokio::test]
@@ -189,7 +247,8 @@ mod tests {
         let at = |seconds: u64| begun.after(Duration::from_secs(seconds));
         silence.silence("data", Some(at(60))).expect("written");
         for (now, expected) in [(1, Some(at(60))), (59, Some(at(60))), (61, None)] {
-            let all = statuses(&directories, &[], &mut remembered, |_| silence.clone(), at(now)).await;
+            let all =
+                statuses(&directories, &[], &mut remembered, |_| BTreeMap::new(), |_| silence.clone(), at(now)).await;
             let [Status { alarms, silenced_until, .. }] = &all[..] else { panic!("one folder") };
             let [alarm] = &alarms[..] else { panic!("one alarm") };
             assert_eq!((alarm.silenced_until, *silenced_until), (expected, expected));

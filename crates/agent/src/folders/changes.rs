@@ -25,7 +25,7 @@ pub(crate) struct Changes {
 /// | yes | another file, whatever is in it yet | replaced |
 /// | yes | nothing, or no file | gone, with everything below it |
 /// | yes | not seen, and seen everywhere | gone |
-/// | yes | it, or a folder above it, could not be looked at | as before |
+/// | yes | it, or a folder above it, could not be looked at, or not be read | as before |
 pub(crate) fn changes(
     found: &BTreeMap<PathBuf, Identity>,
     seen: &BTreeMap<PathBuf, Verdict>,
@@ -42,8 +42,8 @@ pub(crate) fn changes(
     let above = |path: &Path, verdict| path.ancestors().skip(1).any(|above| seen.get(above) == Some(&verdict));
     let is_gone = |path: &Path| match seen.get(path) {
         Some(Verdict::Gone | Verdict::Other | Verdict::Folder) => true,
-        Some(Verdict::Database(_) | Verdict::NotYet | Verdict::Unseen) => false,
-        None if above(path, Verdict::Unseen) => false,
+        Some(Verdict::Database(_) | Verdict::NotYet | Verdict::Denied | Verdict::Unseen) => false,
+        None if above(path, Verdict::Unseen) || above(path, Verdict::Denied) => false,
         None => everywhere || above(path, Verdict::Gone),
     };
     changes.gone = found.keys().filter(|path| is_gone(path)).cloned().collect();
@@ -62,6 +62,8 @@ mod tests {
         for (before, now, everywhere, new, replaced, gone) in [
             (None, Some(Verdict::Database(A)), false, true, false, false),
             (None, Some(Verdict::NotYet), false, false, false, false),
+            (None, Some(Verdict::Denied), false, false, false, false),
+            (Some(A), Some(Verdict::Denied), true, false, false, false),
             (None, Some(Verdict::Other), false, false, false, false),
             (Some(A), Some(Verdict::Database(A)), false, false, false, false),
             (Some(A), Some(Verdict::Database(B)), false, false, true, false),
@@ -88,6 +90,8 @@ mod tests {
         let found = BTreeMap::from([("a.db".into(), A), ("x/y/b.db".into(), B)]);
         let seen = BTreeMap::from([("x".into(), Verdict::Unseen), ("a.db".into(), Verdict::Database(A))]);
         assert_eq!(changes(&found, &seen, true), Changes::default());
+        let denied = BTreeMap::from([("x".into(), Verdict::Denied), ("a.db".into(), Verdict::Database(A))]);
+        assert_eq!(changes(&found, &denied, true), Changes::default());
         let nothing = BTreeMap::from([(PathBuf::new(), Verdict::Unseen)]);
         assert_eq!(changes(&found, &nothing, true), Changes::default());
     }

@@ -44,7 +44,14 @@ impl Follower {
             self.events = Events::open();
         }
         self.look_around(fleet, None).await;
-        self.offer(fleet).await
+        for relative in self.found.keys() {
+            if let Err(failure) = self.config.database(relative) {
+                self.unprotected.insert(relative.clone(), failure);
+            }
+        }
+        let taken = self.offer(fleet).await;
+        self.tell(fleet);
+        taken
     }
 
     /// Takes in what was found and isn't a member, such as a file that had an item of its own until now.

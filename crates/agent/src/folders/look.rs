@@ -38,6 +38,8 @@ pub(crate) enum Verdict {
     Database(Identity),
     /// A file that is meant and may become a database: it is empty, or not all of it is there.
     NotYet,
+    /// A file that is meant, or a folder, which our user may not read: whether it is a database isn't known.
+    Denied,
     /// Something else.
     Other,
     /// A folder to look into.
@@ -131,13 +133,13 @@ fn judge(known: &Look, path: &Path, found: &Metadata, was_protected: impl Fn() -
         // Shorter than any database.
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Verdict::NotYet,
         // Another user's file, which may be no database at all.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Verdict::NotYet,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Verdict::Denied,
         Err(error) if is_absence(&error) => Verdict::Gone,
         // The machine is short of something. The engine tries again, and reports it.
         Err(_) => Verdict::Database(identity),
     };
     match verdict {
-        Verdict::NotYet | Verdict::Other if was_protected() => Verdict::Database(identity),
+        Verdict::NotYet | Verdict::Denied | Verdict::Other if was_protected() => Verdict::Database(identity),
         verdict => verdict,
     }
 }
@@ -160,7 +162,12 @@ pub(crate) fn walk(
         let entries = match std::fs::read_dir(&path) {
             Ok(entries) => entries,
             Err(error) => {
-                let verdict = if is_absence(&error) { Verdict::Gone } else { Verdict::Unseen };
+                let verdict = match error.kind() {
+                    _ if is_absence(&error) => Verdict::Gone,
+                    // That of the whole folder is told as that.
+                    ErrorKind::PermissionDenied if !folder.as_os_str().is_empty() => Verdict::Denied,
+                    _ => Verdict::Unseen,
+                };
                 verdicts.insert(folder, verdict);
                 continue;
             }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use seawall_core::{Backoff, Failure, Shutdown};
+use seawall_core::{Backoff, Failure, Kind, Shutdown};
 use tokio::time::Instant;
 
 use self::changes::{Changes, changes};
@@ -42,6 +42,9 @@ const POLL: Duration = Duration::from_secs(1);
 /// The code of a warning: nothing is found in a folder.
 const NOTHING_FOUND: &str = "agent.nothing-found";
 
+/// The code of a file that may be a database, and can't be read.
+const UNREAD: &str = "agent.unread";
+
 /// How long the protection of a file that is gone may take to end.
 const ENDING: Duration = Duration::from_secs(5);
 
@@ -58,8 +61,8 @@ pub(crate) struct Follower {
     /// Whether the folder could be read when all of it was looked at last.
     is_there: bool,
     sweep: Duration,
-    /// What the first look found, and what can't be protected.
-    unusable: Vec<Failure>,
+    /// What can't be protected, and why.
+    unprotected: BTreeMap<PathBuf, Failure>,
 }
 
 impl Follower {
@@ -74,7 +77,7 @@ impl Follower {
             asks: None,
             is_there: true,
             sweep,
-            unusable: Vec::new(),
+            unprotected: BTreeMap::new(),
         }
     }
 
@@ -90,14 +93,13 @@ impl Follower {
             let what = if self.is_there { "there is no database in it" } else { "it isn't there, or can't be read" };
             tracing::warn!(%folder, code = NOTHING_FOUND, "nothing of this folder is protected: {what}");
         }
-        let (mut usable, mut unusable) = (Vec::new(), Vec::new());
+        let mut usable = Vec::new();
         for relative in &found.new {
             match self.of(relative) {
                 Ok(config) => usable.push(config),
-                Err(failure) => unusable.push(failure),
+                Err(failure) => drop(self.unprotected.insert(relative.clone(), failure)),
             }
         }
-        self.unusable = unusable;
         usable
     }
 
@@ -106,9 +108,15 @@ impl Follower {
         self.config.watch
     }
 
-    /// The files that [`Self::begin`] found, and that can't be protected.
+    /// The databases that [`Self::begin`] found, and that can't be protected.
     pub(crate) fn take_unusable(&mut self) -> Vec<Failure> {
-        std::mem::take(&mut self.unusable)
+        std::mem::take(&mut self.unprotected).into_values().filter(|failure| failure.code != UNREAD).collect()
+    }
+
+    /// Lets the fleet tell what of the folder can't be protected.
+    pub(crate) fn tell(&self, fleet: &Fleet) {
+        let path = |(relative, failure): (&PathBuf, &Failure)| (self.config.dir.join(relative), failure.clone());
+        fleet.tell_unprotected(&self.config.dir, self.unprotected.iter().map(path).collect());
     }
 
     /// Follows the folder until the shutdown.
@@ -190,7 +198,13 @@ impl Follower {
         });
         join_all(gone).await;
         for relative in &changes.new {
-            let Ok(config) = self.of(relative) else { continue };
+            let config = match self.of(relative) {
+                Ok(config) => config,
+                Err(failure) => {
+                    self.unprotected.insert(relative.clone(), failure);
+                    continue;
+                }
+            };
             let name = config.name.clone();
             match fleet.find_new(config).await {
                 Ok(()) => {}
@@ -198,12 +212,15 @@ impl Follower {
                 Err(failure) if failure.code == DUPLICATE => {
                     tracing::debug!(database = name, %failure, "found, and known already");
                 }
-                Err(failure) => tracing::error!(
-                    database = name,
-                    code = failure.code,
-                    next = failure.next,
-                    "found, and not protected: {failure}"
-                ),
+                Err(failure) => {
+                    tracing::error!(
+                        database = name,
+                        code = failure.code,
+                        next = failure.next,
+                        "found, and not protected: {failure}"
+                    );
+                    self.unprotected.insert(relative.clone(), failure);
+                }
             }
         }
         for relative in &changes.replaced {
@@ -213,6 +230,12 @@ impl Follower {
                 tracing::debug!(database = %path.display(), %failure, "replaced, and not started");
             }
         }
+        let is_member = |relative: &Path| {
+            let database = self.config.database(relative);
+            database.is_ok_and(|database| fleet.holds(&database.source()))
+        };
+        self.unprotected.retain(|relative, failure| failure.code == UNREAD || !is_member(relative));
+        self.tell(fleet);
         if everywhere {
             for path in fleet.unopened_in(&self.config.dir) {
                 if let Err(failure) = fleet.start(&SourceName::Path(path.clone())).await {
@@ -261,14 +284,26 @@ impl Follower {
         for relative in &changes.gone {
             self.found.remove(relative);
         }
+        if everywhere {
+            self.unprotected.retain(|relative, _| verdicts.contains_key(relative));
+        }
         let now = Instant::now();
         for (relative, verdict) in verdicts {
+            match (verdict, self.unprotected.get(&relative).map(|failure| failure.code == UNREAD)) {
+                (Verdict::Denied, None) => {
+                    let failure = unread(&self.config.dir.join(&relative));
+                    tracing::warn!(code = failure.code, next = failure.next, "not protected: {failure}");
+                    self.unprotected.insert(relative.clone(), failure);
+                }
+                (Verdict::Denied | Verdict::Unseen, Some(_)) | (Verdict::Database(_), Some(false)) | (_, None) => {}
+                (_, Some(_)) => drop(self.unprotected.remove(&relative)),
+            }
             match verdict {
                 Verdict::Database(identity) => {
                     self.young.remove(&relative);
                     self.found.insert(relative, identity);
                 }
-                Verdict::NotYet => drop(self.young.entry(relative).or_insert(now)),
+                Verdict::NotYet | Verdict::Denied => drop(self.young.entry(relative).or_insert(now)),
                 Verdict::Gone | Verdict::Other | Verdict::Folder => drop(self.young.remove(&relative)),
                 // It is looked at again.
                 Verdict::Unseen => {}
@@ -285,11 +320,26 @@ impl Follower {
     }
 }
 
-/// The databases that are in a folder now, for a command that looks at them. No event is waited for.
-pub async fn databases_in(config: &DirectoryConfig) -> Vec<DatabaseConfig> {
+/// The databases that are in a folder now, for a command that looks at them, and why others can't be protected. No event is waited for.
+pub async fn databases_in(config: &DirectoryConfig) -> (Vec<DatabaseConfig>, Vec<Failure>) {
     let mut follower = Follower::new(config.clone(), Duration::MAX);
     let found = follower.changed(None, HashSet::new(), None).await;
-    found.new.iter().filter_map(|relative| follower.of(relative).ok()).collect()
+    let mut unprotected: Vec<Failure> = follower.unprotected.into_values().collect();
+    let mut usable = Vec::new();
+    for relative in &found.new {
+        match follower.config.database(relative) {
+            Ok(database) => usable.push(database),
+            Err(failure) => unprotected.push(failure),
+        }
+    }
+    (usable, unprotected)
+}
+
+/// Why a file or a folder isn't protected that our user may not read.
+fn unread(path: &Path) -> Failure {
+    let cause = "this user may not read it, so it isn't protected if it is a database, or holds some";
+    let next = "let the user of the process read and write it (its owner, group and mode: ls -ld); if it is no database, choose a pattern that leaves it out";
+    Failure::new(Kind::Denied, UNREAD, path.display().to_string(), cause, next)
 }
 
 async fn hear(events: Option<&mut Events>) -> Heard {

@@ -84,6 +84,8 @@ fn what_each_status_means() {
         (at(Waiting), &plain, None),
         (Status { error: error("agent.nothing-found", 1), ..at(Waiting) }, &plain, Some(("alarm.folder", Warning))),
         (Status { error: error("agent.folder-missing", 1), ..at(Waiting) }, &plain, Some(("alarm.folder", Critical))),
+        (Status { error: error("agent.unread", 1), ..at(Protecting) }, &plain, Some(("alarm.folder", Warning))),
+        (Status { error: error("agent.unprotected", 1), ..at(Protecting) }, &plain, Some(("alarm.folder", Critical))),
         (Status { error: error("sqlite.missing", 1), ..at(Waiting) }, &plain, Some(("alarm.failing", Critical))),
         (Status { lag_ms: 5 * MINUTE, ..at(Protecting) }, &plain, None),
         (Status { lag_ms: 5 * MINUTE + 1, ..at(Protecting) }, &plain, Some(("alarm.lag", Critical))),

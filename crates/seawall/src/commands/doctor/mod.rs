@@ -53,8 +53,9 @@ pub(crate) fn run(arguments: &DoctorArguments, edge: &Edge) -> Result<Output, Fa
 fn with_folders(mut config: Config) -> Result<(Config, Vec<Finding>), Failure> {
     let mut findings = Vec::new();
     for directory in &config.directories {
-        let found = runtime::run(async { Ok(databases_in(directory).await) })?;
+        let (found, unprotected) = runtime::run(async { Ok(databases_in(directory).await) })?;
         findings.push(of_folder(&directory.dir, found.len()));
+        findings.extend(unprotected.into_iter().map(of_unprotected));
         let is_new = |one: &DatabaseConfig| !config.databases.iter().any(|known| known.source() == one.source());
         let new: Vec<DatabaseConfig> = found.into_iter().filter(is_new).collect();
         config.databases.extend(new);
@@ -83,6 +84,17 @@ fn of_folder(folder: &Path, databases: usize) -> Finding {
         (Ok(_), databases) => {
             Finding::fine(CHECK, object, format!("{} found in it", table::count(databases, "database")))
         }
+    }
+}
+
+/// Something in a folder of databases that can't be protected.
+fn of_unprotected(failure: Failure) -> Finding {
+    const CHECK: &str = "folder";
+    let meaning = format!("{} ({})", failure.cause, failure.code);
+    match failure.kind {
+        // It may be no database.
+        Kind::Denied => Finding::warning(CHECK, failure.object, meaning, failure.next),
+        _ => Finding::wrong(CHECK, failure.object, format!("not protected: {meaning}"), failure.next),
     }
 }
 
