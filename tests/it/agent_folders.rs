@@ -2,6 +2,7 @@
 //! in its own place.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -46,6 +47,58 @@ fn restored(stand: &Stand, name: &str) -> PathBuf {
     let back = stand.new_file();
     stand.seawall(&["restore", &vault(stand, name).url(), "-o", back.to_str().unwrap()]).ok();
     back
+}
+
+/// Green lights over a file that has no row of its own would be a lie.
+#[test]
+fn what_cannot_be_protected_of_a_folder_is_told() {
+    let stand = stand();
+    let data = stand.path("data");
+    let mut first = App::start(&data.join("first.db"), 1);
+    let committed = first.commit(10);
+    // Root may read everything, unless it gives that up.
+    let usual = stand.command();
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-dac_override,-dac_read_search"]).arg(usual.get_program());
+    command.args(["replicate", "data", "vault", "--socket", "s.sock"]).current_dir(usual.get_current_dir().unwrap());
+    for (name, value) in usual.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let (strange, closed) = (data.join("new\nline.db"), data.join("closed.db"));
+    std::fs::copy(data.join("first.db"), &closed).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).unwrap();
+    let mut seawall = Process::spawn("seawall", &mut command);
+    wait::until("the process to listen", wait::SOON, || stand.path("s.sock").exists().then_some(()));
+    until_known(&stand, &["first.db"]);
+    let alarm = || {
+        let output = stand.seawall(&["status", "--check", "--json", "--socket", "s.sock"]);
+        let all = output.json();
+        let folder = all.as_array().unwrap().iter().find(|one| one["engine"] == "folder").cloned();
+        (output.code(), folder.map(|folder| folder["alarms"][0].clone()).unwrap_or_default())
+    };
+    let until = |what: &str, code: i32, text: &str| {
+        wait::until(what, wait::SOON, || {
+            let (exit, alarm) = alarm();
+            let told = alarm["cause"].as_str().unwrap_or_default();
+            (exit == code && told.contains(text) && (told.is_empty() == text.is_empty())).then_some(())
+        });
+    };
+    until("a warning of what can't be read", 3, "closed.db: this user may not read it");
+    std::fs::copy(data.join("first.db"), &strange).unwrap();
+    until("a critical alarm of what can't be named", 1, "(vault.url)");
+    std::fs::remove_file(&strange).unwrap();
+    until("the warning alone", 3, "agent.unread");
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o600)).unwrap();
+    until_known(&stand, &["closed.db", "first.db"]);
+    until("nothing to be told", 0, "");
+    sync(&stand, "first.db");
+    sync(&stand, "closed.db");
+    seawall.stop();
+    assert_eq!(model::check(&restored(&stand, "first.db"), 1), committed);
+    assert_eq!(digest::of(&restored(&stand, "closed.db")), digest::of(&closed));
 }
 
 #[test]

@@ -21,6 +21,8 @@ const BY_OTHERS: &[(&str, &str)] = &[
     ("agent.listen", "web_prefix.rs::a_page_that_cannot_begin_says_why"),
     ("agent.lease-held", "lease.rs::a_killed_holder_is_followed_after_its_lease"),
     ("agent.no-leases", "vault_probe.rs::a_webdav_server_for_a_single_writer_says_so_in_status_and_refuses_leases"),
+    ("agent.unprotected", "agent_folders.rs::what_cannot_be_protected_of_a_folder_is_told"),
+    ("agent.unread", "agent_folders.rs::what_cannot_be_protected_of_a_folder_is_told"),
     ("agent.nothing-found", "truth/sources.rs::nothing_is_claimed_where_nothing_is_protected"),
     ("agent.not-confirmed", "web_actions.rs::nothing_is_done_for_anyone_else"),
     ("agent.page-form", "web_actions.rs::nothing_is_done_for_anyone_else"),
