@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::allocator;
 
@@ -55,7 +55,7 @@ pub(crate) fn is_interrupted(failure: &Failure) -> bool {
     failure.code == INTERRUPTED
 }
 
-/// Runs one command's future to its end, or until SIGINT or SIGTERM drop it. A dropped future leaves what a crash would
+/// Runs one command's future to its end, or until SIGINT, SIGTERM or SIGHUP drop it. A dropped future leaves what a crash would
 /// leave, and an incomplete target never appears (I8).
 pub(crate) fn run<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     run_with(working(), future)
@@ -70,12 +70,10 @@ pub(crate) fn serving(jobs: usize) -> usize {
 pub(crate) fn run_with<T>(threads: usize, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = runtime(threads)?;
     let result = runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| no_runtime(&error))?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(|error| no_runtime(&error))?;
+        let mut ends = Ends::heard().map_err(|error| no_runtime(&error))?;
         tokio::select! {
             result = future => result,
-            _ = interrupt.recv() => Err(interrupted()),
-            _ = terminate.recv() => Err(interrupted()),
+            () = ends.next() => Err(interrupted()),
         }
     });
     end(runtime);
@@ -91,21 +89,57 @@ pub(crate) fn run_tidied<T>(
 ) -> Result<T, Failure> {
     let runtime = runtime(threads)?;
     let result = runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| no_runtime(&error))?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(|error| no_runtime(&error))?;
+        let mut ends = Ends::heard().map_err(|error| no_runtime(&error))?;
         tokio::select! {
             result = future => return result,
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            () = ends.next() => {}
         }
         tokio::select! {
             tidied = tidied() => tidied.map(|()| Err(Failure { next: "start it again: nothing of it is left".to_owned(), ..interrupted() }))?,
-            _ = interrupt.recv() => Err(interrupted()),
-            _ = terminate.recv() => Err(interrupted()),
+            () = ends.next() => Err(interrupted()),
         }
     });
     end(runtime);
     result
+}
+
+/// The signals that end a command.
+struct Ends {
+    interrupt: Signal,
+    terminate: Signal,
+    /// That of a terminal or a connection that is gone; `None` where the command was started with this signal ignored, as `nohup` does.
+    hangup: Option<Signal>,
+}
+
+impl Ends {
+    fn heard() -> std::io::Result<Self> {
+        let is_ignored = std::fs::read_to_string("/proc/self/status").map_or(true, |status| ignores_hangups(&status));
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: if is_ignored { None } else { Some(signal(SignalKind::hangup())?) },
+        })
+    }
+
+    async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => drop(hangup.recv().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            () = hangup => {}
+        }
+    }
+}
+
+/// Whether a process ignores SIGHUP, by its `/proc/PID/status`. One that doesn't say so is left as it is.
+fn ignores_hangups(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_none_or(|mask| mask & 1 == 1)
 }
 
 /// Ends the runtime of a command. Blocking jobs get a moment to end, so that they can remove their temporary folders. A
@@ -133,4 +167,21 @@ fn interrupted() -> Failure {
         "stopped by a signal before it was done",
         "start it again: what was begun doesn't count, and is gone on with or replaced",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hangup_is_left_alone_where_it_is_ignored() {
+        for (status, ignored) in [
+            ("Name:\tseawall\nSigIgn:\t0000000000001000\n", false),
+            ("SigIgn:\t0000000000001001\nSigCgt:\t0\n", true),
+            ("Name:\tx\n", true),
+            ("SigIgn:\tx\n", true),
+        ] {
+            assert_eq!(ignores_hangups(status), ignored, "{status}");
+        }
+    }
 }

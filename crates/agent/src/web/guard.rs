@@ -107,7 +107,7 @@ impl Guard {
         let token = token.now().await;
         match (&request.method, path) {
             (&Method::POST, "/login") => Err(Box::new(self.login(request, prefix, &token))),
-            (&Method::POST, "/logout") => Err(Box::new(logout(request, prefix))),
+            (&Method::POST, "/logout") => Err(Box::new(self.logout(request, prefix))),
             (&Method::POST, "/do") if self.config.actions => self.act(request, prefix, &token),
             (&Method::GET | &Method::HEAD, _) => self.look_at(request, prefix, &token),
             _ => Err(Box::new(Answer::status(StatusCode::METHOD_NOT_ALLOWED))),
@@ -148,8 +148,8 @@ impl Guard {
 
     /// Lets a form through that acts: from the page itself, which a browser says, and with a login. A token in a header isn't one.
     fn act(&self, request: &Request, prefix: &str, token: &Hidden) -> Result<Pass, Box<Answer>> {
-        if !request.headers.contains_key(ORIGIN) || !is_own(request) {
-            return Err(Box::new(Answer::status(StatusCode::FORBIDDEN)));
+        if !request.headers.contains_key(ORIGIN) || !self.is_own(request) {
+            return Err(Box::new(of_another(request)));
         }
         match login_of(request, token) {
             Some(_) => self.look_at(request, prefix, token),
@@ -158,8 +158,8 @@ impl Guard {
     }
 
     fn login(&self, request: &Request, prefix: &str, token: &Hidden) -> Answer {
-        if !is_own(request) {
-            return Answer::status(StatusCode::FORBIDDEN);
+        if !self.is_own(request) {
+            return of_another(request);
         }
         let given = form_urlencoded::parse(&request.body).find(|(key, _)| key == "token").map(|(_, value)| value);
         match self.check(request, given.unwrap_or_default().trim(), token) {
@@ -171,6 +171,22 @@ impl Guard {
             Err(StatusCode::UNAUTHORIZED) => page::login(prefix, StatusCode::UNAUTHORIZED, Some(WRONG)),
             Err(status) => late(page::login(prefix, status, Some(TOO_MANY))),
         }
+    }
+
+    fn logout(&self, request: &Request, prefix: &str) -> Answer {
+        match self.is_own(request) {
+            true => gone_to(prefix, &set_cookie(request, prefix, "", "; Max-Age=0")),
+            false => Answer::status(StatusCode::FORBIDDEN),
+        }
+    }
+
+    /// Whether a form was sent by the page itself. A browser says from where. A proxy may have put its own name, or a name without the port, in
+    /// the place of the one that was visited: an origin that `web.hosts` names is the page's, too.
+    fn is_own(&self, request: &Request) -> bool {
+        let Some(origin) = request.header(ORIGIN) else { return !request.headers.contains_key(ORIGIN) };
+        let host = origin.split_once("://").map(|(_, host)| host);
+        let is_named = |host: &str| self.config.hosts.contains(&name_of(host).to_ascii_lowercase());
+        host.is_some() && host == request.header(HOST) || host.is_some_and(is_named)
     }
 
     /// Compares a token, unless this address has tried too many wrong ones.
@@ -252,12 +268,16 @@ fn is_loaded_by_others(request: &Request) -> bool {
     matches!(site, Some("cross-site" | "same-site")) && !is_link
 }
 
-/// Whether a form was sent by the page itself. A browser says from where.
-fn is_own(request: &Request) -> bool {
-    match request.header(ORIGIN) {
-        None => !request.headers.contains_key(ORIGIN),
-        Some(origin) => origin.split_once("://").map(|(_, host)| host) == request.header(HOST),
-    }
+/// The answer to a form that another page sent, as far as can be told.
+fn of_another(request: &Request) -> Answer {
+    let text = |name| request.header(name).unwrap_or("an unknown place").escape_default().to_string();
+    let told = format!(
+        "This form was sent from {}, and the request is for {}. Behind a proxy, name the public name in web.hosts, or let the proxy pass \
+         the Host header on (nginx: proxy_set_header Host $http_host;).\n",
+        text(ORIGIN),
+        text(HOST)
+    );
+    Answer::text(StatusCode::FORBIDDEN, told)
 }
 
 /// The values of the page's cookies that a request carries.
@@ -302,13 +322,6 @@ fn set_cookie(request: &Request, prefix: &str, value: &str, life: &str) -> Strin
     let is_encrypted = request.header(HeaderName::from_static("x-forwarded-proto")) == Some("https");
     let secure = if is_encrypted { "; Secure" } else { "" };
     format!("{NAME}={value}; Path={prefix}/; HttpOnly; SameSite=Strict{secure}{life}")
-}
-
-fn logout(request: &Request, prefix: &str) -> Answer {
-    match is_own(request) {
-        true => gone_to(prefix, &set_cookie(request, prefix, "", "; Max-Age=0")),
-        false => Answer::status(StatusCode::FORBIDDEN),
-    }
 }
 
 /// Leads to the first screen, and sets a cookie.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use hyper::StatusCode;
-use hyper::header::{HeaderValue, RETRY_AFTER};
+use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::guard::{Guard, Pass};
@@ -22,8 +22,8 @@ use crate::http::{Answer, Events};
 /// How often the screen is compared with what the browser has.
 const TICK: Duration = Duration::from_secs(2);
 
-/// After so many quiet ticks a comment is sent, so that a dead connection is noticed.
-const QUIET: u32 = 10;
+/// After so many quiet ticks an event without parts is sent: a browser that hears none for 30 s says that it isn't live.
+const QUIET: u32 = 5;
 
 /// Browsers that listen at a time: half of the connections that the server has.
 const LISTENERS: usize = 16;
@@ -120,13 +120,15 @@ impl Listeners {
             Some((event, listener))
         });
         let mut answer = Answer::new(StatusCode::OK, "text/event-stream", ": here\n\n");
+        // nginx would keep the events back.
+        answer.headers.push((HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")));
         answer.events = Some(Events(events.boxed()));
         answer
     }
 }
 
 impl Listener {
-    /// Waits for the next change, or for the time of a comment. `None` once the browser may not look any more.
+    /// Waits for the next change, or for the time of a sign of life. `None` once the browser may not look any more.
     async fn next(&mut self) -> Option<Bytes> {
         for _ in 0..QUIET {
             if !std::mem::take(&mut self.is_first) {
@@ -148,7 +150,7 @@ impl Listener {
                 return Some(event);
             }
         }
-        Some(Bytes::from_static(b": quiet\n\n"))
+        Some(Bytes::from_static(b"data: []\n\n"))
     }
 }
 

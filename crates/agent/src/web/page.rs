@@ -15,8 +15,9 @@ use hyper::header::{
 use libdeflater::{CompressionLvl, Compressor};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ring::digest::{SHA256, digest};
-use seawall_core::{Failure, is_visible};
+use seawall_core::{Clock as _, Failure, SystemClock, is_visible};
 
+use super::screens::time;
 use crate::http::{Answer, Request};
 
 /// The style of every screen.
@@ -99,7 +100,7 @@ pub(super) fn whole(around: &Around<'_>, version: &str, content: &Content) -> An
                         a href={ (prefix) (path) } aria-current=[(link == screen).then_some("page")] { (name) }
                     }
                 }
-                p #live .quiet role="status" {}
+                p #live .quiet role="status" { @if live.is_some() { "As of " (time(SystemClock.now())) " UTC" } }
                 @if has_login {
                     form method="post" action={ (prefix) "/logout" } { button { "Log out" } }
                 }

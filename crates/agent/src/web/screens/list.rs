@@ -29,7 +29,7 @@ pub(in crate::web) trait List {
 }
 
 /// The caption of the lists of a process.
-pub(super) const LIVE: &str = "What the process knows of each database; it changes by itself.";
+pub(super) const LIVE: &str = "What the process knows of each database.";
 
 /// The parts of a list.
 pub(in crate::web) fn parts<L: List>(list: &L, prefix: &str, filter: &Filter, all: &[L::Of]) -> Parts {

@@ -23,6 +23,7 @@ pub(super) use self::style::Theme;
 use self::style::{cut, is_safe, safe};
 use super::model::{Contact, Kind, Model, Screen, Standing};
 use crate::table;
+use seawall_core::Proof;
 
 /// Draws the screen that is seen, and returns how far it can be scrolled.
 pub(super) fn draw(model: &Model, theme: Theme, frame: &mut Frame<'_>) -> usize {
@@ -73,6 +74,15 @@ fn clock(model: &Model) -> String {
     format!("{} UTC", now.get(11..19).unwrap_or(&now))
 }
 
+/// How old the newest point of the database is that is furthest behind, and how many have a proof that holds: a vault can't tell more.
+fn oldest(model: &Model) -> String {
+    let moments = model.databases.iter().filter_map(|entry| entry.point.as_ref()).map(|point| point.moment);
+    let proved = model.databases.iter().filter(|entry| entry.proof.as_ref().is_some_and(Proof::holds)).count();
+    let age = moments.min().map(|oldest| table::rough(model.now.since(oldest).as_secs()));
+    let proved = format!("; {proved} proved");
+    age.map_or_else(|| proved.clone(), |age| format!("; newest points up to {age} old{proved}"))
+}
+
 /// How things stand, in one line, and the filter or the loss of the process in another.
 fn standing(model: &Model, theme: Theme, area: Rect) -> Vec<Line<'static>> {
     let count = |wanted: Standing| model.databases.iter().filter(|entry| entry.standing() == wanted).count();
@@ -81,6 +91,10 @@ fn standing(model: &Model, theme: Theme, area: Rect) -> Vec<Line<'static>> {
     let summary = match (&model.contact, critical, warning) {
         (Contact::Waiting, ..) => Line::raw(format!("asking {}", safe(&model.place))),
         (Contact::Lost(..), ..) if model.databases.is_empty() => Line::raw(""),
+        (Contact::Lost(..), 0, 0) => Line::raw(format!("{all}, as they were before the answers ended")),
+        (_, 0, 0) if model.kind == Kind::Vault => {
+            Line::raw(format!("{all}, no alarm that a vault can tell{}", oldest(model)))
+        }
         (_, 0, 0) => Line::raw(format!("{all}, all well")),
         (_, 0, warning) => Line::styled(format!("{all}: {warning} with warnings"), theme.warning()),
         (_, critical, 0) => Line::styled(format!("{all}: {critical} {} attention now", need(critical)), theme.bad()),
