@@ -78,7 +78,7 @@ fn a_restore_is_planned_on_the_page_and_done() {
     }
     let database = page(&address, "/database?name=app");
     assert!(database.contains("<svg role=\"img\"") && database.contains(&newest), "{database}");
-    assert!(page(&address, "/proofs").contains("never proved by schedule"));
+    assert!(page(&address, "/proofs").contains("no proof is known"));
     assert!(page(&address, "/vaults").contains(&stand.place.url()));
     let settings = page(&address, "/settings");
     assert!(

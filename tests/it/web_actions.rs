@@ -106,8 +106,11 @@ fn each_action_of_the_page_is_done_and_listed() {
     page.act("restore", "&at=latest");
     assert_eq!(model::check(&stand.path("app-restored.db"), stand.seed), 7);
 
+    assert!(page.get("/proofs").1.contains("no proof is known"));
     let told = page.act("prove", "");
     assert!(told.contains("was restored") && told.contains("level "), "{told}");
+    let proofs = page.get("/proofs").1;
+    assert!(!proofs.contains("no proof is known") && proofs.contains("restored 2"), "{proofs}");
     let timeline = stand.seawall(&["timeline", "app", "--json"]).ok().json();
     assert_eq!(timeline["proofs"].as_array().unwrap().len(), 1, "{timeline}");
 

@@ -50,6 +50,8 @@ struct Known {
     read_at: Option<Moment>,
     /// The newest proof.
     newest: Option<Proof>,
+    /// Whether a person had it made here, of a database without scheduled proofs. The others' records are then not read.
+    by_hand: bool,
     /// The proofs that tell how each vault stands: its newest, or an earlier failure that still stands.
     standings: Vec<Proof>,
     /// When the newest proof ended that said something about the objects.
@@ -134,10 +136,13 @@ impl Board {
         self.turn.lock().await
     }
 
-    /// The proof that tells how a database stands, and when the next conclusive proof is or was due. Nothing for a database without
-    /// scheduled proofs.
+    /// The proof that tells how a database stands, and when the next conclusive proof is or was due. Of a database without
+    /// scheduled proofs only a proof that a person had made here.
     pub(crate) fn of(&self, config: &DatabaseConfig) -> (Option<Proof>, Option<Moment>) {
-        let Some(proving) = &config.prove else { return (None, None) };
+        let Some(proving) = &config.prove else {
+            let known = self.known(config).filter(|known| known.by_hand);
+            return (known.and_then(|known| standing(&known.standings).cloned()), None);
+        };
         let Some(known) = self.known(config).filter(|known| known.since != Moment::default()) else {
             return (None, None);
         };
@@ -226,7 +231,7 @@ impl Board {
         proofs.retain(|proof| proof.at <= now.after(AHEAD));
         self.change(config, |known| {
             known.forget_the_future(now);
-            known.read_at = Some(now);
+            (known.read_at, known.by_hand) = (Some(now), false);
             (known.not_before, known.read_again) = (None, None);
             (known.unread, known.unreadable) = (0, None);
             known.since = if known.since == Moment::default() { now } else { known.since.min(now) };
@@ -281,6 +286,10 @@ impl Board {
     /// Notes a proof that was made now.
     pub(super) fn proved(&self, config: &DatabaseConfig, proof: Proof) {
         self.change(config, |known| {
+            if config.prove.is_none() && !known.by_hand {
+                // What a schedule found is too old to tell anything.
+                *known = Known { place: known.place.clone(), by_hand: true, ..Known::default() };
+            }
             let failures = known.last.and_then(|last| last.failures).unwrap_or(0);
             let last = Last::of(&proof);
             known.last = Some(Last { failures: last.failures.map(|_| failures.saturating_add(1)), ..last });
@@ -389,6 +398,19 @@ mod tests {
         board.unread(&config, &away(), at("21T06:00"));
         assert!(matches!(turn("23T06:00"), Turn::Read(_)), "nor without the records");
         assert_eq!(board.of(&config).1, Some(at("21T05:00")));
+    }
+
+    #[test]
+    fn a_proof_by_hand_is_shown_without_a_schedule() {
+        let (board, scheduled) = (Board::default(), config());
+        let config = DatabaseConfig { prove: None, ..scheduled.clone() };
+        assert_eq!(board.of(&config), (None, None));
+        board.read(&scheduled, vec![proof("20T05:10", false)], at("20T12:00"));
+        assert_eq!(board.of(&config), (None, None), "its schedule was taken away");
+        board.proved(&config, proof("20T13:00", false));
+        assert_eq!(board.of(&config), (Some(proof("20T13:00", false)), None));
+        board.read(&scheduled, vec![], at("20T14:00"));
+        assert_eq!(board.of(&config), (None, None));
     }
 
     #[test]

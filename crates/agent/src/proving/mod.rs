@@ -274,9 +274,7 @@ pub(crate) async fn prove_now(opener: &Arc<Opener>, board: &Board, config: &Data
     let made = aside(work, (threads(config), bound), &CancellationToken::new()).await;
     let Made { proof, recorded } = made.ok_or_else(|| crate::process::defect(&config.name))?;
     tell(config, &proof);
-    if config.prove.is_some() {
-        board.proved(config, proof.clone());
-    }
+    board.proved(config, proof.clone());
     if let Some(failure) = first_fault(&proof) {
         return Err(failure);
     }

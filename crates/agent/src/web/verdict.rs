@@ -42,7 +42,7 @@ pub(super) fn state(status: &Status) -> Badge {
 
 /// What the newest known proof says.
 pub(super) fn proof(status: &Status) -> Badge {
-    let Some(proof) = &status.proof else { return Badge::new(Tone::Quiet, "never proved by schedule") };
+    let Some(proof) = &status.proof else { return Badge::new(Tone::Quiet, "no proof is known") };
     let date = proof.at.to_string();
     let date = date.split('T').next().unwrap_or_default();
     if proof.inconclusive {
@@ -138,7 +138,7 @@ mod tests {
         };
         let late = Some(Severity::Warning);
         for (made, alarm, tone, text) in [
-            (None, None, Tone::Quiet, "never proved by schedule"),
+            (None, None, Tone::Quiet, "no proof is known"),
             (Some((false, false)), None, Tone::Good, "restored 1970-01-02"),
             (Some((false, false)), late, Tone::Warn, "restored 1970-01-02, next one is late"),
             (Some((true, false)), None, Tone::Bad, "failed, 1970-01-02"),

@@ -1,4 +1,4 @@
-//! The newest proof of each database that is proved by a schedule.
+//! The newest known proof of each database: by its schedule, or by a person on the page.
 
 use maud::{Markup, html};
 use seawall_core::Status;
