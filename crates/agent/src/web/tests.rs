@@ -287,7 +287,7 @@ async fn what_the_page_was_loaded_with_is_not_sent_again() {
     let (_, rest) = html.split_once("data-live=\"").expect("a live page");
     let live = rest.split_once('"').expect("a link").0.replace("&amp;", "&");
     let Events(mut events) = web.answer(get(&live)).await.events.expect("events");
-    assert_eq!(events.next().await.expect("an event"), ": quiet\n\n");
+    assert_eq!(events.next().await.expect("an event"), "data: []\n\n");
 }
 
 fn known(number: usize) -> Known {

@@ -189,7 +189,8 @@ fn of_error(status: &Status) -> Option<Alarm> {
         let what = "the application waits: the server's commits wait for the vault";
         return Some(of(error, "alarm.commits-wait", Severity::Critical, what));
     }
-    if !goes_on {
+    // What is wrong with a folder is told by the phase.
+    if !goes_on || trouble::is_of_folder(error).is_some() {
         return None;
     }
     if trouble::fills_servers_disk(error) {
