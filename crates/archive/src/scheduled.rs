@@ -255,7 +255,7 @@ impl Scheduled {
         again
     }
 
-    /// Retention; returns when there is more to do. What fails is told, and waits for the next time.
+    /// Retention; returns when there is more to do. What fails is told, and tried again.
     async fn clean(&self) -> Option<Moment> {
         match self.sets.upkeep(false).await {
             Ok(upkeep) => {
@@ -286,16 +286,17 @@ impl Scheduled {
                 let failure = Failure::from(error);
                 self.activity.deletions[0].failed();
                 let now = self.clock.now();
-                self.state.send_modify(|state| {
-                    state.upkeep = Some(LastError::again(state.upkeep.as_ref(), &failure, now));
-                });
+                let error = LastError::again(self.state.borrow().upkeep.as_ref(), &failure, now);
+                let again = now.after(retry_after(u32::try_from(error.count).unwrap_or(u32::MAX)));
+                self.state.send_modify(|state| state.upkeep = Some(error));
                 tracing::error!(
                     database = self.name,
                     code = failure.code,
                     next = failure.next,
+                    %again,
                     "nothing was deleted: {failure}"
                 );
-                None
+                Some(again)
             }
         }
     }

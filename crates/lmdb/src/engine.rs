@@ -178,7 +178,8 @@ impl Lmdb {
             let session = status.borrow_and_update().clone();
             let now = self.status_from(options, &session, None, self.written_late(options, &session).await);
             let error = now.error.as_ref().map(|error| error.code.clone());
-            let lasting = (now.phase, now.protected.clone(), error, now.lag_ms / LAG_STEP);
+            let upkeep = now.upkeep.as_ref().map(|error| (error.code.clone(), error.count));
+            let lasting = (now.phase, now.protected.clone(), error, upkeep, now.lag_ms / LAG_STEP);
             if last.as_ref() != Some(&lasting) {
                 record(options, now).await;
                 last = Some(lasting);
@@ -212,10 +213,11 @@ impl Lmdb {
         waiting: Option<Failure>,
         late: Option<Stamp>,
     ) -> Status {
-        let error = session.failure.as_ref().map(|(failure, at, count)| told(failure, plan::moment(*at), *count));
-        let alarm = || session.alarms.values().next();
-        let error = error.or_else(|| alarm().map(|(failure, at, count)| told(failure, plan::moment(*at), *count)));
-        let error = error.or_else(|| self.trouble(session));
+        let noted = |(failure, at, count): &(Failure, Stamp, u64)| told(failure, plan::moment(*at), *count);
+        let error = session.failure.as_ref().map(noted).or_else(|| self.trouble(session));
+        // With these, and where nothing can be deleted, captures go on.
+        let alarm = || session.alarms.values().next().map(noted);
+        let upkeep = session.undeleted.as_ref().map(noted);
         let phase = match &waiting {
             Some(failure) if failure.kind == Kind::NotFound => Phase::Waiting,
             Some(_) => Phase::Failing,
@@ -233,7 +235,11 @@ impl Lmdb {
             limits: self.vault.limits(),
             credentials_end: self.vault.credentials_end(),
             source_bytes: session.environment.as_ref().map(|environment| environment.file_bytes),
-            error: error.or(waiting.map(|failure| told(&failure, self.moment(), 1))),
+            error: error
+                .or(waiting.map(|failure| told(&failure, self.moment(), 1)))
+                .or_else(alarm)
+                .or_else(|| upkeep.clone()),
+            upkeep,
             ..Status::new(self.describe(), phase, self.moment())
         }
     }

@@ -50,6 +50,8 @@ pub struct SessionStatus {
     pub damaged: BTreeMap<String, String>,
     /// Deletion of old snapshots.
     pub cleaning: Cleaning,
+    /// Why old snapshots weren't deleted, when that failed last, and how often in a row.
+    pub undeleted: Option<(Failure, Stamp, u64)>,
     /// Sweeps of old deletions.
     pub sweeping: Sweeping,
     /// The environment at the last look.

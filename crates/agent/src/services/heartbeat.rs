@@ -2,13 +2,13 @@
 //!
 //! The service raises the alarm when none comes. So a heartbeat is sent only if no database has a critical alarm that isn't
 //! silenced, none has had anything waiting for longer than the interval, every one is protected, and something of each folder of
-//! databases is. This is the one timer that a
-//! process has for it, and it has it only if it is asked for.
+//! databases is. This is the one timer that a process has for it, and it has it only if it is asked for. While no heartbeat may be sent, it
+//! looks again sooner than in an interval, so that the service knows soon that all is well again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Phase, Shutdown, Status};
+use seawall_core::{Backoff, Phase, Shutdown, Status};
 use seawall_engines::alarms;
 use seawall_vault::HttpClient as Client;
 
@@ -18,19 +18,32 @@ use crate::control::Actions;
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Sends heartbeats until the shutdown.
+/// How long after the start, and after a look that found something wrong, the next look is made. It is doubled each time, up to the
+/// interval.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Sends heartbeats until the shutdown: the first one as soon as everything is protected, and one in each interval after it.
 pub(crate) async fn beat(config: HeartbeatConfig, client: Client, actions: Arc<Actions>, shutdown: Shutdown) {
-    let mut failing = false;
+    let (mut failing, mut withheld) = (false, false);
+    let mut soon = Backoff::new(SOON, config.interval);
+    let mut wait = soon.failed();
     loop {
         tokio::select! {
             () = shutdown.graceful() => return,
-            () = tokio::time::sleep(config.interval) => {}
+            () = tokio::time::sleep(wait) => {}
         }
         let all = actions.status_of_all(false).await.unwrap_or_default();
         if let Some(sick) = all.iter().find(|status| !is_well(status, config.interval)) {
-            tracing::warn!(database = sick.name, phase = ?sick.phase, "no heartbeat: not everything is protected");
+            // A start takes its time.
+            if !withheld && !matches!(sick.phase, Phase::Starting | Phase::Base) {
+                tracing::warn!(database = sick.name, phase = ?sick.phase, "no heartbeat: not everything is protected");
+                withheld = true;
+            }
+            wait = soon.failed();
             continue;
         }
+        soon.worked();
+        (wait, withheld) = (config.interval, false);
         let problem = send(&client, &config.url).await.err();
         match &problem {
             Some(problem) if !failing => tracing::warn!(problem, "the heartbeat doesn't arrive"),

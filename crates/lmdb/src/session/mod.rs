@@ -292,8 +292,8 @@ impl Session {
         if let Some((rules, due)) = &mut upkeep.clean
             && due.now(spread)
         {
-            let rules = *rules;
-            self.attempt(shutdown, async |session: &mut Self| session.clean(rules).await).await?;
+            let cleaned = self.clean(*rules).await;
+            self.cleaned(cleaned)?;
         }
         let done = looked && loaded.is_some() && round.is_some() && self.awaited.is_empty();
         let last = shutdown.requested() || self.options.only_once && done;

@@ -379,6 +379,30 @@ impl Session {
         Ok(())
     }
 
+    /// Notes whether snapshots could be deleted. What fails is told, and tried again when the next deletion is due: commits reach the
+    /// vault all the same.
+    ///
+    /// # Errors
+    /// When the session itself is broken.
+    pub(super) fn cleaned(&mut self, done: Result<(), Error>) -> Result<(), Failure> {
+        let failure = match done {
+            Err(error @ Error::Internal(_)) => return Err(error.into()),
+            done => done.err().map(Failure::from),
+        };
+        if let Some(Failure { code, object, cause, next, .. }) = &failure {
+            tracing::warn!(database = self.options.author.database, code, object, cause, next, "nothing was deleted");
+        }
+        let now = (self.clock)();
+        self.status.send_if_modified(|status| {
+            let before = status.undeleted.take();
+            let is_news = before.is_some() || failure.is_some();
+            let count = before.map_or(0, |(_, _, count)| count);
+            status.undeleted = failure.map(|failure| (failure, now, count + 1));
+            is_news
+        });
+        Ok(())
+    }
+
     /// Leaves out the snapshots that the store keeps locked for longer than the bucket's own setting says: their locks were
     /// renewed, or set by hand. The store is asked once for each, until its lock ends.
     async fn leave_out_the_locked(&mut self, due: &mut Vec<(String, Reason)>) -> Result<(), Error> {

@@ -281,7 +281,7 @@ impl Continuous {
         self.state.send_modify(|state| state.base = Some(error));
     }
 
-    /// Retention; returns when there is more to do. What fails is told, and waits for the next time.
+    /// Retention; returns when there is more to do. What fails is told, and tried again.
     async fn clean(&self) -> Option<Moment> {
         let pass = match self.kept.watched_upkeep().await {
             Ok(pass) => pass,
@@ -289,16 +289,17 @@ impl Continuous {
                 let failure = Failure::from(error);
                 self.activity.deletions[0].failed();
                 let now = self.clock.now();
+                let error = LastError::again(self.state.borrow().upkeep.as_ref(), &failure, now);
+                let again = now.after(retry_after(u32::try_from(error.count).unwrap_or(u32::MAX)));
                 tracing::error!(
                     database = self.name,
                     code = failure.code,
                     next = failure.next,
+                    %again,
                     "nothing was deleted: {failure}"
                 );
-                self.state.send_modify(|state| {
-                    state.upkeep = Some(LastError::again(state.upkeep.as_ref(), &failure, now));
-                });
-                return None;
+                self.state.send_modify(|state| state.upkeep = Some(error));
+                return Some(again);
             }
         };
         self.state.send_modify(|state| state.upkeep = None);

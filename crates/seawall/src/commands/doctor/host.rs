@@ -284,26 +284,42 @@ fn has_password(value: &str) -> bool {
         .is_some_and(|(_, password)| !password.is_empty() && !password.starts_with('$'))
 }
 
-/// The system's limits for so many databases, of which so many are in folders that are followed.
-pub(super) fn limits(databases: u64) -> Vec<Finding> {
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
-    let watches = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok();
-    let watches = watches.and_then(|text| text.trim().parse::<u64>().ok());
-    let mut found = vec![of_files(databases, files)];
+/// The system's limits for so many databases: those of the running process, or else those of a process that this user starts now.
+pub(super) fn limits(databases: u64, running: Option<u32>) -> Vec<Finding> {
+    let of_process = running.and_then(|pid| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+        Some((format!("process {pid}"), open_files(&text)?))
+    });
+    let (process, files) = of_process.unwrap_or_else(|| {
+        let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+        ("a process that is started as this command was".to_owned(), most)
+    });
+    // The second one is that of a user namespace, which a container may have.
+    let limits = ["/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches"];
+    let read = |file| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
+    let watches = limits.into_iter().filter_map(read).min();
+    let mut found = vec![of_files(databases, &process, files)];
     found.extend(watches.map(|watches| of_watches(databases, watches)));
     found
 }
 
-fn of_files(databases: u64, most: Option<u64>) -> Finding {
+/// How many files a process may open, as `/proc/PID/limits` has it; `Some(None)` without a limit, and `None` if the text doesn't say.
+/// Seawall raises this limit as far as it may when it starts.
+fn open_files(text: &str) -> Option<Option<u64>> {
+    let now = text.lines().find_map(|line| line.strip_prefix("Max open files"))?.split_whitespace().next()?;
+    if now == "unlimited" { Some(None) } else { now.parse().ok().map(Some) }
+}
+
+fn of_files(databases: u64, process: &str, most: Option<u64>) -> Finding {
     let needed = seawall_agent::files_needed(databases);
     match most {
         Some(most) if most < needed => Finding::warning(
             "limits",
             "open files",
-            format!("a process of this user may open {most} files, and {databases} databases need {needed}"),
-            format!("ulimit -n {needed}, or LimitNOFILE={needed} in the unit"),
+            format!("{process} may open {most} files, and {databases} databases need {needed}"),
+            format!("LimitNOFILE={needed} in the unit (or ulimit -n {needed}), and restart the process"),
         ),
-        _ => Finding::fine("limits", "open files", format!("enough for {databases} databases")),
+        _ => Finding::fine("limits", "open files", format!("{process} may open enough for {databases} databases")),
     }
 }
 
@@ -364,10 +380,24 @@ mod tests {
             assert_eq!(of_space(folder, free).verdict, verdict, "{free}");
         }
         for (databases, files, verdict) in [(1, Some(516), Fine), (2, Some(516), Warning), (2, None, Fine)] {
-            assert_eq!(of_files(databases, files).verdict, verdict, "{databases}");
+            assert_eq!(of_files(databases, "process 7", files).verdict, verdict, "{databases}");
         }
         for (databases, watches, verdict) in [(100, 364, Fine), (100, 363, Warning), (u64::MAX, 8192, Warning)] {
             assert_eq!(of_watches(databases, watches).verdict, verdict, "{databases}");
+        }
+    }
+
+    #[test]
+    fn limits_of_a_running_process() {
+        let head = "Limit                     Soft Limit           Hard Limit           Units     \n";
+        for (line, expected) in [
+            ("Max open files            1024                 524288               files     ", Some(Some(1024))),
+            ("Max open files            unlimited            unlimited            files     ", Some(None)),
+            ("Max open files", None),
+            ("Max open files            -1", None),
+            ("Max locked memory         8388608              8388608              bytes     ", None),
+        ] {
+            assert_eq!(open_files(&format!("{head}{line}\n")), expected, "{line}");
         }
     }
 

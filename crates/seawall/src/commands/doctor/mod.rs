@@ -130,7 +130,7 @@ fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<
         .filter(|status| status.content_read_at.is_some() || status.proof.is_some())
         .map(|status| status.name.clone())
         .collect();
-    findings.extend(host::limits(databases as u64));
+    findings.extend(host::limits(databases as u64, running.as_ref().ok().map(|running| running.pid)));
     if !arguments.no_vaults {
         let mut away = Away::new();
         findings.extend(vaults::of_all(config, edge, &mut away)?);
