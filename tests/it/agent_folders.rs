@@ -88,7 +88,7 @@ fn what_cannot_be_protected_of_a_folder_is_told() {
     };
     until("a warning of what can't be read", 3, "closed.db: this user may not read it");
     std::fs::copy(data.join("first.db"), &strange).unwrap();
-    until("a critical alarm of what can't be named", 1, "(vault.url)");
+    until("a critical alarm of what can't be named", 1, "agent.unprotected");
     std::fs::remove_file(&strange).unwrap();
     until("the warning alone", 3, "agent.unread");
     std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o600)).unwrap();

@@ -213,7 +213,8 @@ fn a_restored_subscriber_takes_nothing_from_the_publisher() {
     publisher.sql("postgres", "INSERT INTO news SELECT generate_series(11, 40)");
     let confirmed = || publisher.sql("postgres", "SELECT confirmed_flush_lsn FROM pg_replication_slots");
     let before = confirmed();
-    let mut restored = site.recovered(&["--start"]);
+    let programs = site.server.bin().display().to_string();
+    let mut restored = site.recovered(&["--start", "--pg-bindir", &programs]);
     assert_eq!(news(&restored), "10");
     assert_eq!(restored.sql("postgres", "SHOW max_logical_replication_workers"), "0");
     assert_eq!((confirmed(), news(&restored)), (before, "10".to_owned()));

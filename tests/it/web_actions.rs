@@ -218,10 +218,22 @@ fn behind_a_proxy_an_action_leads_to_the_public_path() {
         assert_eq!(status, 303, "{head}{body}");
         assert!(head.contains("location: /sea/activity?asked="), "{head}");
     }
-    // The proxy's own name isn't the page's: a form that comes from there is one of another page.
-    let headers = format!("{}origin: https://seawall.example\r\n", page.cookie);
-    let (status, _, _) = page.post(&headers, &format!("form={form}&do=stop&name=app&typed=app"));
-    assert_eq!(status, 403);
+    // A proxy that passes its own name on, or the public one without its port: the origin is still the public one.
+    for (host, origin, expected) in [
+        ("localhost", "https://seawall.example", 303),
+        ("seawall.example", "https://seawall.example:8443", 303),
+        ("localhost", "https://seawall.example.evil", 403),
+        ("localhost", "https://evil.example", 403),
+        ("seawall.example", "null", 403),
+    ] {
+        let (headers, body) = (
+            format!("{}origin: {origin}\r\n", page.cookie),
+            format!("form={form}&do=silence&name=app&typed=app&for=2h"),
+        );
+        let (status, head, body) = ask_host((&page.address, host), "POST", "/do", &headers, &body);
+        assert_eq!(status, expected, "{host} {origin}: {head}{body}");
+        assert_eq!(status == 403, body.contains("web.hosts"), "{body}");
+    }
     assert!(stand.status()["silenced_until"].is_string());
     assert_eq!(stand.status()["phase"], "protecting");
     seawall.stop().ok();

@@ -32,10 +32,6 @@ pub(super) const CASES: &[Case] = &[
         "up; ready register other.db ./new; for f in .local/state/seawall/*; do echo { > $f; done; printf 'commit 1\n' | writer third.db; ask register third.db ./v3",
     ),
     raise(
-        "agent.shutdown-timeout",
-        "conf seawall.yml 'shutdown-timeout: 1s' 'databases:' '  - { path: app.db, name: app, vault: \"s3://b/app?region=x&endpoint=http://127.0.0.1:'$HOLE'\" }'; behind seawall replicate --json; appears protecting log; kill $pid; outcome",
-    ),
-    raise(
         "agent.silence",
         "mv .app.db-seawall st; mkdir shut; mv st shut/.app.db-seawall; mv app.db shut; conf seawall.yml 'databases:' '  - { path: shut/app.db, name: app, vault: vault }'; chmod 555 shut/.app.db-seawall; bound seawall silence app --for 1h --json",
     ),

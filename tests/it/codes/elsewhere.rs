@@ -185,6 +185,7 @@ const BY_OTHERS: &[(&str, &str)] = &[
 /// are raised here, by the same function.
 const BY_LIBRARIES: &[(&str, &str)] = &[
     ("agent.folder-missing", "crates/engines/src/alarms/tests.rs::what_each_status_means"),
+    ("agent.shutdown-timeout", "crates/agent/src/fleet/tests.rs::a_graceful_stop_is_bounded"),
     ("alarm.folder", "crates/engines/src/alarms/tests.rs::what_each_status_means"),
     ("archive.clock", "crates/archive/src/scheduled.rs::when_a_newest_point_is_of_the_future"),
     (
