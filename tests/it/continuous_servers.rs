@@ -223,3 +223,22 @@ fn a_restored_subscriber_takes_nothing_from_the_publisher() {
     let until = |count: &str| wait::until(count, LATE, || (news(&site.server) == count).then_some(()));
     until("40");
 }
+
+/// The base has the lower setting. Queries beside the replay would need the higher one; the recovery itself doesn't.
+#[test]
+fn a_setting_that_is_raised_after_the_base_does_not_stop_a_recovery() {
+    let mut site = Site::start(18, BOUNDED, CONTINUOUS);
+    let mut process = site.protect();
+    site.until_protected();
+    site.server.sql("postgres", "ALTER SYSTEM SET max_connections = 150");
+    site.server.stop();
+    site.server.start_again();
+    site.until_protected();
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    assert_eq!(site.server.sql("postgres", "SHOW max_connections"), "150");
+    let sums = site.sums();
+    process.stop().ok();
+    let programs = site.server.bin().display().to_string();
+    assert_eq!(site.recovered(&["--start", "--pg-bindir", &programs]).sql("postgres", SUMS), sums);
+}

@@ -123,7 +123,8 @@ pub(in super::super) fn own(data: &Path, place: &Path) -> [String; 14] {
         "listen_addresses=".to_owned(),
         "port=5432".to_owned(),
         "unix_socket_permissions=0700".to_owned(),
-        "hot_standby=on".to_owned(),
+        // Otherwise a setting that was raised after the base would pause the recovery: replay needs no more than there is, queries do.
+        "hot_standby=off".to_owned(),
         "logging_collector=off".to_owned(),
         "log_destination=stderr".to_owned(),
         "synchronous_standby_names=".to_owned(),
