@@ -187,7 +187,7 @@ fn render(options: &RecoverOptions, recovered: &Recovered) -> String {
     };
     format!(
         "{output}: restored from the base {}\n{files}, {}{there} in {}\n{log}\n{next}\
-         note: archive_mode is off and synchronous_standby_names is empty in postgresql.auto.conf; set them when another vault is \
+         note: archive_mode is off, synchronous_standby_names is empty, and subscriptions don't run (max_logical_replication_workers = 0) in postgresql.auto.conf; set them when the original is gone, and another vault is \
          named, with ALTER SYSTEM SET and a restart\n{notes}",
         manifest.id,
         table::bytes(*bytes),
