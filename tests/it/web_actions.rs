@@ -109,8 +109,11 @@ fn each_action_of_the_page_is_done_and_listed() {
     assert!(page.get("/proofs").1.contains("no proof is known"));
     let told = page.act("prove", "");
     assert!(told.contains("was restored") && told.contains("level "), "{told}");
-    let proofs = page.get("/proofs").1;
-    assert!(!proofs.contains("no proof is known") && proofs.contains("restored 2"), "{proofs}");
+    // Visits within a moment share one look.
+    wait::until("the proof to be shown", wait::SOON, || {
+        let proofs = page.get("/proofs").1;
+        (!proofs.contains("no proof is known") && proofs.contains("restored 2")).then_some(())
+    });
     let timeline = stand.seawall(&["timeline", "app", "--json"]).ok().json();
     assert_eq!(timeline["proofs"].as_array().unwrap().len(), 1, "{timeline}");
 
