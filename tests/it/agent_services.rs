@@ -1,6 +1,10 @@
 //! The services of a process: metrics, MCP, heartbeats. Each has a listener of its own, and none is on by default.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 
 use seawall_tests::{Process, Random, Stand, ask_address, model, wait};
 use serde_json::{Value, json};
@@ -19,7 +23,7 @@ fn configured(stand: &Stand, more: &str) -> Process {
 }
 
 /// The address of a service, from the log.
-fn address(process: &mut Process, service: &str) -> String {
+pub(crate) fn address(process: &mut Process, service: &str) -> String {
     wait::until(&format!("{service} to listen"), wait::SOON, || {
         let log = process.stderr();
         let line = log.lines().find(|line| line.contains(&format!("{service}: listening")))?;
@@ -160,5 +164,57 @@ fn every_metric_of_the_dashboard_and_the_alert_rules_exists() {
         assert_eq!(missing, [""; 0]);
         Some(())
     });
+    seawall.stop().ok();
+}
+
+/// A monitoring service, and the heartbeats that it got.
+fn monitoring() -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (got, beats) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap() > 0 {}
+            stream.get_mut().write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").unwrap();
+            if got.send(head).is_err() {
+                return;
+            }
+        }
+    });
+    (address, beats)
+}
+
+#[test]
+fn a_heartbeat_is_sent_while_all_is_well_and_withheld_while_an_alarm_is_critical() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(3);
+    let (address, beats) = monitoring();
+    let more = format!("heartbeat-url: http://{address}/hush\nheartbeat-interval: 1m");
+    let beat = |why: &str| {
+        let head = wait::until(why, wait::SOON * 2, || beats.try_recv().ok());
+        assert!(head.starts_with("GET /hush HTTP/1.1\r\n"), "{head}");
+    };
+    let mut seawall = configured(&stand, &more);
+    beat("the first heartbeat");
+    assert_eq!(stand.seawall(&["status", "--check"]).code(), 0);
+    seawall.stop().ok();
+
+    // The disk of the vault is away.
+    let (vault, away) = (stand.place.root(), stand.path("away"));
+    std::fs::rename(&vault, &away).unwrap();
+    let mut seawall = configured(&stand, &more);
+    wait::until("a heartbeat to be withheld", wait::SOON * 2, || {
+        seawall.stderr().contains("no heartbeat").then_some(())
+    });
+    let told = stand.seawall(&["status", "--check"]).exits(1);
+    assert!(told.stdout.contains("critical[alarm.failing]"), "{told}");
+    assert!(beats.try_recv().is_err(), "one was sent");
+    std::fs::rename(&away, &vault).unwrap();
+    beat("a heartbeat of a process that is well again");
+    assert_eq!(stand.seawall(&["status", "--check"]).code(), 0);
+    assert!(!seawall.stderr().contains("hush"));
     seawall.stop().ok();
 }

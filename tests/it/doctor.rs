@@ -10,7 +10,7 @@ use crate::mysql::server::Server as Mysql;
 use crate::postgres::server::Server as Postgres;
 
 /// The findings of one check, by object.
-fn findings(stand: &Stand, check: &str, arguments: &[&str]) -> Vec<Value> {
+pub(crate) fn findings(stand: &Stand, check: &str, arguments: &[&str]) -> Vec<Value> {
     let told = stand.seawall(&[&["doctor", "--json"], arguments].concat());
     let all = told.json();
     // The text says what the document says.
@@ -26,12 +26,12 @@ fn findings(stand: &Stand, check: &str, arguments: &[&str]) -> Vec<Value> {
     of_check
 }
 
-fn verdicts(findings: &[Value]) -> Vec<&str> {
+pub(crate) fn verdicts(findings: &[Value]) -> Vec<&str> {
     findings.iter().map(|finding| finding["verdict"].as_str().unwrap()).collect()
 }
 
 /// Configures backups of a server's database, with further keys of it.
-fn configure(stand: &Stand, url: &str, more: &str) {
+pub(crate) fn configure(stand: &Stand, url: &str, more: &str) {
     let vault = stand.place.url();
     let text = format!(
         "databases:\n  - name: shop\n    url: \"{url}\"\n    schedule: \"0 3 * * *\"\n    vault: {vault}\n{more}"
@@ -137,7 +137,7 @@ fn a_backup_without_its_link_and_a_broken_chain_are_found() {
 }
 
 /// Configures the stand's database, with further keys of the process.
-fn protect(stand: &Stand, more: &str) -> Process {
+pub(crate) fn protect(stand: &Stand, more: &str) -> Process {
     let text = format!("{more}databases:\n  - path: app.db\n    vault: {}\n", stand.place.url());
     std::fs::write(stand.path("seawall.yml"), text).unwrap();
     let mut seawall = Process::spawn("seawall", stand.command().arg("replicate"));

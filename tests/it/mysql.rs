@@ -213,3 +213,62 @@ fn mysql_a_sample_is_told_everywhere_and_kept_apart_from_backups() {
     let failed = stand.seawall(&["backup", &source, &vault]).exits(1);
     assert!(failed.stderr.contains("error[archive.other-database]"), "{failed}");
 }
+
+/// A running process proves it by itself, with an earlier set, on servers of its own. The record is in the vault, for every host.
+#[test]
+fn mysql_is_proved_by_a_schedule() {
+    let (stand, server) = (Stand::folder(6), shop(500));
+    let vault = stand.place.url();
+    let text = format!(
+        "socket: {{ path: s.sock }}\nmetrics-addr: 127.0.0.1:0\nlogging: {{ type: json }}\n\
+         prove: {{ schedule: 0 5 1 1 *, level: content, moments: 1 }}\n\
+         databases:\n  - {{ name: shop, url: '{}', vault: '{vault}', schedule: '0 3 * * *' }}\n",
+        server.url("shop")
+    );
+    std::fs::write(stand.path("seawall.yml"), &text).unwrap();
+    stand.seawall(&["backup", "shop"]).ok();
+    server.sql("DELETE FROM shop.small LIMIT 50");
+    stand.seawall(&["backup", "shop"]).ok();
+    let mut process = Process::spawn("seawall", stand.command().arg("replicate"));
+    let status = wait::until("a proof", wait::SOON * 4, || {
+        let status = stand.seawall(&["status", "--json"]).ok().json()[0].clone();
+        status["proof"].is_object().then_some(status)
+    });
+    let proof = &status["proof"];
+    assert_eq!((&proof["engine"], &proof["level"]), (&"mysql".into(), &"content".into()), "{proof}");
+    assert_eq!((&proof["faults"], &proof["inconclusive"]), (&Value::Array(vec![]), &Value::Null), "{proof}");
+    assert_eq!(proof["point"]["position"], status["protected"]["position"], "{status}");
+    assert_eq!(proof["moments"].as_array().map(Vec::len), Some(1), "{proof}");
+    assert!(stand.seawall(&["status", "--check"]).ok().stdout.contains("\nshop: restored "));
+    // Of the vault alone, without this host.
+    assert_eq!(stand.seawall(&["timeline", &vault, "--json"]).ok().json()["proofs"][0], *proof);
+    let records = std::fs::read_dir(stand.place.root().join("seawall/proofs")).unwrap();
+    let records = records.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|end| end == "json"));
+    assert_eq!(records.count(), 1);
+    let address = crate::agent_services::address(&mut process, "metrics");
+    let (_, page) = seawall_tests::ask_address(&address, "GET", "/metrics", "", "");
+    let holds = page.lines().find(|line| line.starts_with("seawall_proof_holds{")).unwrap_or_default();
+    assert!(holds.contains("database=\"shop\"") && holds.ends_with(" 1"), "{page}");
+    assert_eq!(others(&server), "", "nothing stays");
+    process.stop().ok();
+
+    // A set of which a chunk is damaged fails it.
+    std::fs::write(stand.path("seawall.yml"), text.replace(", moments: 1", "")).unwrap();
+    let set =
+        std::fs::read_dir(stand.place.root().join("sets")).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
+    let chunk = set.join("00000000.zst");
+    let mut bytes = std::fs::read(&chunk).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&chunk, bytes).unwrap();
+    std::fs::remove_dir_all(stand.place.root().join("seawall/proofs")).unwrap();
+    let mut process = Process::spawn("seawall", stand.command().arg("replicate"));
+    let status = wait::until("a failed proof", wait::SOON * 4, || {
+        let status = stand.seawall(&["status", "--json"]).ok().json()[0].clone();
+        status["proof"].is_object().then_some(status)
+    });
+    assert!(status["proof"]["faults"].to_string().contains("00000000.zst"), "{status}");
+    assert!(status["alarms"].to_string().contains("alarm.proof-failed"), "{status}");
+    stand.seawall(&["status", "--check"]).exits(1);
+    process.stop().ok();
+}

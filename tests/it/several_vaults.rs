@@ -81,7 +81,7 @@ impl Scene {
         fs::write(self.folder(name), "in the way").unwrap();
     }
 
-    fn bring_back(&self, name: &str) {
+    pub(crate) fn bring_back(&self, name: &str) {
         fs::remove_file(self.folder(name)).unwrap();
         fs::rename(self.folder(&format!("{name}.away")), self.folder(name)).unwrap();
     }

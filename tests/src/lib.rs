@@ -14,6 +14,7 @@
 mod app;
 mod binaries;
 pub mod digest;
+mod disk;
 pub mod model;
 mod place;
 mod process;
@@ -28,9 +29,10 @@ pub mod wait;
 
 pub use app::App;
 pub use binaries::{extension, node, peer, playwright, seawall};
+pub use disk::Disk;
 pub use place::{Place, Txid, file_name, golden};
 pub use process::{Output, Process, run};
-pub use proxy::{NoDeletes, OldListings};
+pub use proxy::{LateClock, NoDeletes, OldListings};
 pub use random::Random;
 pub use s3::S3Server;
 pub use screen::Screen;

@@ -1,5 +1,5 @@
-//! Proxies before an S3 server. One passes on everything except deletions, as for credentials that may not delete. The other
-//! answers listings as they were at an earlier moment.
+//! Proxies before an S3 server. One passes on everything except deletions, as for credentials that may not delete. Another
+//! answers listings as they were at an earlier moment, and a third one has another clock.
 
 use std::io::{BufRead, BufReader, Read, Write, copy};
 use std::net::{TcpListener, TcpStream};
@@ -81,6 +81,37 @@ impl OldListings {
     }
 }
 
+/// The server whose clock is years behind: it says so in `Last-Modified`. It ends with its test.
+#[derive(Debug)]
+pub struct LateClock {
+    port: u16,
+}
+
+impl LateClock {
+    /// Starts one in front of another.
+    pub fn before(server: &S3Server) -> Self {
+        let behind = server.port();
+        Self { port: serve_with(move |_| Some(behind), late) }
+    }
+
+    /// The URL of a place behind the proxy, for `seawall`.
+    pub fn url(&self, place: &Place) -> String {
+        behind(place, self.port)
+    }
+}
+
+/// The same answer with another `Last-Modified`.
+fn late(answer: Vec<u8>) -> Vec<u8> {
+    const NAME: &[u8] = b"last-modified: ";
+    const THEN: &[u8] = b"Mon, 06 Jan 2020 08:00:00 GMT";
+    let mut answer = answer;
+    let place = answer.windows(NAME.len()).position(|some| some.eq_ignore_ascii_case(NAME));
+    if let Some(moment) = place.and_then(|at| answer.get_mut(at + NAME.len()..at + NAME.len() + THEN.len())) {
+        moment.copy_from_slice(THEN);
+    }
+    answer
+}
+
 /// The URL of a place behind a proxy on `port`.
 fn behind(place: &Place, port: u16) -> String {
     let Place::Bucket(server, _) = place else { panic!("a folder has no server") };
@@ -89,6 +120,11 @@ fn behind(place: &Place, port: u16) -> String {
 
 /// Listens on the returned port. `choose` says of the first line of a request to which port it goes; it refuses with `None`.
 fn serve(choose: impl Fn(&str) -> Option<u16> + Send + Sync + 'static) -> u16 {
+    serve_with(choose, |answer| answer)
+}
+
+/// The same, with a change of each answer.
+fn serve_with(choose: impl Fn(&str) -> Option<u16> + Send + Sync + 'static, change: fn(Vec<u8>) -> Vec<u8>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let choose = Arc::new(choose);
@@ -96,14 +132,18 @@ fn serve(choose: impl Fn(&str) -> Option<u16> + Send + Sync + 'static) -> u16 {
         for client in listener.incoming().map_while(Result::ok) {
             let choose = choose.clone();
             // A connection that breaks is the client's to repeat.
-            std::thread::spawn(move || drop(pass(client, &*choose)));
+            std::thread::spawn(move || drop(pass(client, &*choose, change)));
         }
     });
     port
 }
 
 /// Passes one request on; the connection ends with its answer.
-fn pass(client: TcpStream, choose: &impl Fn(&str) -> Option<u16>) -> std::io::Result<()> {
+fn pass(
+    client: TcpStream,
+    choose: &impl Fn(&str) -> Option<u16>,
+    change: fn(Vec<u8>) -> Vec<u8>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(client.try_clone()?);
     let (mut head, mut length) = (Vec::new(), 0);
     loop {
@@ -136,6 +176,7 @@ fn pass(client: TcpStream, choose: &impl Fn(&str) -> Option<u16>) -> std::io::Re
     server.write_all(head.concat().as_bytes())?;
     server.write_all(b"connection: close\r\n\r\n")?;
     copy(&mut body, &mut server)?;
-    copy(&mut server, &mut client)?;
-    Ok(())
+    let mut answer = Vec::new();
+    server.read_to_end(&mut answer)?;
+    client.write_all(&change(answer))
 }

@@ -34,6 +34,11 @@ pub trait Hooks: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether nothing can be deleted, for a reason that isn't a missing right.
+    fn keeps_all(&self) -> bool {
+        false
+    }
+
     /// How an object is really written.
     fn options(&self, options: &PutOptions) -> PutOptions {
         options.clone()
@@ -101,6 +106,13 @@ impl<H: Hooks> Store for Forwarding<H> {
     }
 
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
+        if self.hooks.keeps_all() {
+            let refusal = |key: &ObjectKey| {
+                let (object, cause) = (key.to_string(), "it is in use".to_owned());
+                Err(Error::Unavailable { object, cause, retryable: false })
+            };
+            return Ok(keys.iter().map(refusal).collect());
+        }
         self.inner.delete(keys).await
     }
 }

@@ -62,28 +62,8 @@ pub(super) const CASES: &[Case] = &[
         0,
         "conf seawall.yml 'socket: { path: s.sock }' 'alarms: { state-free: 900TiB }' 'databases:' '  - { path: app.db, name: app, vault: vault }'; up; for try in $(seq 200); do ask status > st; if grep -q alarm.disk st; then break; fi; sleep 0.1; done; cat st",
     ),
-    raise_as(
-        "alarm.lag",
-        0,
-        "conf seawall.yml 'socket: { path: s.sock }' 'alarms: { lag: 1s }' 'databases:' '  - { path: app.db, name: app, vault: vault }'; up; mv vault gone; printf 'commit 3\\n' | writer app.db; for try in $(seq 200); do ask status > st; if grep -q alarm.lag st; then break; fi; sleep 0.1; done; cat st",
-    ),
-    raise_as(
-        "alarm.vault-behind",
-        0,
-        "conf seawall.yml 'socket: { path: s.sock }' 'alarms: { vault-behind: 1s }' 'databases:' '  - { path: app.db, name: app, vaults: [ vault, \"s3://b/app?region=x&endpoint=http://127.0.0.1:1\" ] }'; up; for try in $(seq 200); do ask status > st; if grep -q alarm.vault-behind st; then break; fi; sleep 0.1; done; cat st",
-    ),
-    raise_as(
-        "alarm.vault-weak",
-        0,
-        "conf seawall.yml 'socket: { path: s.sock }' 'databases:' '  - { path: app.db, name: app, vault: \"webdav://127.0.0.1:1/x\" }'; up; for try in $(seq 20); do ask status > st; if grep -q alarm.vault-weak st; then break; fi; sleep 0.1; done; cat st",
-    ),
     raise(
         "agent.stopping",
         "conf seawall.yml 'socket: { path: s.sock }' 'databases:' '  - { path: app.db, name: app, vault: \"s3://b/app?region=x&endpoint=http://127.0.0.1:'$HOLE'\" }'; up; kill -TERM $pid; appears stopping log; ask start app",
-    ),
-    raise_as(
-        "alarm.halted",
-        0,
-        "up; sed 's/s.sock/s2.sock/; s/vault: vault/vault: vault, state-dir: second/' seawall.yml > c.yml; seawall replicate --config c.yml > out2 2> log2 & pids=\"$pids $!\"; for try in $(seq 60); do ask status --config c.yml > st || :; if grep -q alarm.halted st; then break; fi; sleep 0.1; done; cat st",
     ),
 ];

@@ -32,11 +32,6 @@ pub(super) const POSTGRES: &[Case] = &[
     ),
     raise("archive.other-database", "ask backup \"$ALL\" ./sets"),
     raise("archive.corrupt", "for f in sets/sets/*/*.zst; do echo x > $f; done; ask restore ./sets --to \"$NEW\""),
-    raise_as(
-        "alarm.chain",
-        0,
-        "ready backup \"$SHOP\" ./sets; ready backup \"$SHOP\" ./sets; rm sets/chain/00000002.json; conf seawall.yml 'socket: { path: s.sock }' 'databases:' \"  - { url: '$SHOP', name: app, vault: sets, schedule: '0 3 * * *' }\"; up; for try in $(seq 100); do ask status > st; if grep -q alarm.chain st; then break; fi; sleep 0.1; done; cat st",
-    ),
     raise(
         "postgres.no-file",
         "conf seawall.yml 'socket: { path: s.sock }' 'databases:' \"  - { url: '$SHOP', name: app, vault: sets, schedule: '0 3 * * *' }\"; ask restore app -o x.sql",

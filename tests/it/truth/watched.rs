@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
-use seawall_tests::{Place, Process, Random, Stand, digest, model, wait};
+use seawall_tests::{Disk, Place, Process, Random, Stand, digest, model, wait};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -112,31 +112,11 @@ fn a_renamed_folder_is_told_and_nothing_is_made_in_its_place() {
     seawall.stop().ok();
 }
 
-/// A file system in memory, mounted on a folder until this is dropped.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn mount(at: &Path) -> Option<Self> {
-        fs::create_dir_all(at).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "seawall-test"]).arg(at).output();
-        mounted.is_ok_and(|output| output.status.success()).then(|| Self(at.to_owned()))
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _is_told_by_what_follows = Command::new("umount").arg("-l").arg(&self.0).output();
-    }
-}
-
 #[test]
 fn an_unmounted_disk_is_told_and_nothing_is_written_underneath() {
     let mut stand = Stand::folder(Random::from_env().seed());
     let disk = stand.path("disk");
-    let Some(mounted) = Disk::mount(&disk) else {
-        eprintln!("left out: this user may not mount");
-        return;
-    };
+    let Some(mounted) = Disk::of_mib(64, &disk) else { return };
     stand.place = Place::Folder(disk.join("app"));
     let mut app = stand.app();
     app.commit(20);
@@ -149,7 +129,7 @@ fn an_unmounted_disk_is_told_and_nothing_is_written_underneath() {
     assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "something was written underneath");
 
     // Another disk, and empty: a base of all that there is.
-    let mounted = Disk::mount(&disk).unwrap();
+    let mounted = Disk::of_mib(64, &disk).unwrap();
     fs::create_dir(disk.join("app")).unwrap();
     let committed = app.commit(10);
     wait::until("a base", PATIENCE, || (!stand.place.files(9).is_empty()).then_some(()));
@@ -166,10 +146,7 @@ fn a_disk_that_is_not_mounted_at_the_start_is_told_and_nothing_is_written_undern
     for below in ["app", ""] {
         let mut stand = Stand::folder(Random::from_env().seed());
         let disk = stand.path("disk");
-        let Some(mounted) = Disk::mount(&disk) else {
-            eprintln!("left out: this user may not mount");
-            return;
-        };
+        let Some(mounted) = Disk::of_mib(64, &disk) else { return };
         stand.place = Place::Folder(disk.join(below));
         let mut app = stand.app();
         app.commit(20);
@@ -199,7 +176,7 @@ fn a_disk_that_is_not_mounted_at_the_start_is_told_and_nothing_is_written_undern
         assert_eq!(underneath, [".not-mounted"], "something was written underneath");
 
         // It is mounted, and everything goes on by itself.
-        let mounted = Disk::mount(&disk).unwrap();
+        let mounted = Disk::of_mib(64, &disk).unwrap();
         assert!(of_disk(&copy, &disk));
         stand.until_protected(&mut seawall);
         sync(&stand).ok();
@@ -224,14 +201,9 @@ fn a_mount_over_a_folder_hides_no_disk_that_is_not_mounted() {
     let (disk, vault) = (stand.path("disk"), stand.path("disk/seawall"));
     let bind = || {
         fs::create_dir_all(&vault).unwrap();
-        let bound = Command::new("mount").arg("--bind").args([&vault, &vault]).status();
-        assert!(bound.unwrap().success());
-        Disk(vault.clone())
+        Disk::over_itself(&vault).unwrap()
     };
-    let Some(mounted) = Disk::mount(&disk) else {
-        eprintln!("left out: this user may not mount");
-        return;
-    };
+    let Some(mounted) = Disk::of_mib(64, &disk) else { return };
     stand.place = Place::Folder(vault.clone());
     let mut app = stand.app();
     app.commit(20);

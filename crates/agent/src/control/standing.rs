@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seawall_core::{Alarm, Clock as _, Failure, Moment, Status, SystemClock, Underway};
+use seawall_core::{Alarm, Clock as _, Failure, Moment, Phase, Status, SystemClock, Underway};
 use seawall_engines::alarms::{Keeper, Local, Place, judged, keep_since, with_unread_proofs};
 
 use super::trace::Trace;
@@ -33,8 +33,10 @@ struct Standing {
 
 impl Standing {
     /// For how long the work that the status shows hasn't moved. It is asked for by whatever watches the process, now and then.
-    fn unmoved(&mut self, progress: Option<&Underway>, now: Moment) -> Duration {
-        let Some(progress) = progress else {
+    fn unmoved(&mut self, phase: Phase, progress: Option<&Underway>, now: Moment) -> Duration {
+        // A first backup may show nothing yet, because a program of the user's runs before it.
+        let begun = Underway { stage: String::new(), done_bytes: 0, total_bytes: None };
+        let Some(progress) = progress.or((phase == Phase::Base).then_some(&begun)) else {
             self.underway = None;
             return Duration::ZERO;
         };
@@ -62,7 +64,11 @@ impl Standings {
         let mut all = self.lock();
         let standing = all.entry(source).or_default();
         let now = SystemClock.now();
-        let local = Local { proof_due, unmoved: standing.unmoved(status.progress.as_ref(), now), ..standing.local };
+        let local = Local {
+            proof_due,
+            unmoved: standing.unmoved(status.phase, status.progress.as_ref(), now),
+            ..standing.local
+        };
         let mut status = judged(status, keeper, config.judged(), local, now);
         if let Some((since, failure)) = unread {
             status = with_unread_proofs(status, &failure, config.judged().limits, since);
@@ -135,7 +141,11 @@ mod tests {
             (Some(2), 110, 0),
             (Some(2), 111, 1),
         ] {
-            let unmoved = standing.unmoved(progress.map(underway).as_ref(), at(now));
+            let unmoved = standing.unmoved(Phase::Protecting, progress.map(underway).as_ref(), at(now));
+            assert_eq!(unmoved, Duration::from_secs(expected), "{progress:?} {now}");
+        }
+        for (progress, now, expected) in [(None, 200, 0), (None, 230, 30), (Some(1), 240, 0), (None, 250, 0)] {
+            let unmoved = standing.unmoved(Phase::Base, progress.map(underway).as_ref(), at(now));
             assert_eq!(unmoved, Duration::from_secs(expected), "{progress:?} {now}");
         }
     }

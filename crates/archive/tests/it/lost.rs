@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_archive::server::{BackUp, Dumped, EngineNames};
-use seawall_archive::{Catalog, Codec, Record, Retired, Retirement, Schedule, Scheduled, Sets, Stages};
+use seawall_archive::{
+    Catalog, Codec, Record, RetentionPolicy, Retired, Retirement, Schedule, Scheduled, Sets, Stages,
+};
 use seawall_core::abilities::*;
-use seawall_core::{Failure, Moment, Progress, Shutdown, Status};
+use seawall_core::{Clock, Failure, Moment, Progress, Shutdown, Status, Steady, Thinning};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Chances, SimulatedStore};
 use seawall_vault::{ObjectKey, Policy, Store, Vault};
@@ -62,9 +64,16 @@ async fn set(vault: &Vault, second: i64) -> seawall_archive::Manifest {
 
 /// A process that made its first backup, whose clock stands still: no loss is over because an hour is.
 async fn process(vault: &Vault) -> (Arc<Scheduled>, Shutdown) {
-    let clock = Arc::new(Still(1_000_000));
+    process_with(vault, Arc::new(Still(1_000_000)), None).await
+}
+
+async fn process_with(
+    vault: &Vault,
+    clock: Arc<dyn Clock>,
+    retention: Option<RetentionPolicy>,
+) -> (Arc<Scheduled>, Shutdown) {
     let schedule = Schedule::parse("0 3 1 1 *", "shop").expect("a schedule");
-    let sets = Sets::new(vault.clone(), None, clock.clone(), 1, 2);
+    let sets = Sets::new(vault.clone(), retention, clock.clone(), 1, 2);
     let engine = Arc::new(Scheduled::new("shop".to_owned(), Arc::new(Small), schedule, sets, clock));
     let shutdown = Shutdown::new();
     let (running, stop) = (Arc::clone(&engine), shutdown.clone());
@@ -164,5 +173,42 @@ async fn a_set_that_another_host_retired_and_deleted_is_no_loss() {
     store.delete(&[link(1)]).await.expect("memory");
     let status = looked(&engine).await;
     assert_eq!(code(&status), None, "{status:?}");
+    shutdown.begin();
+}
+
+/// A clock that goes with simulated time.
+#[derive(Debug)]
+struct Going(Instant);
+
+impl Clock for Going {
+    fn now(&self) -> Moment {
+        Moment::from_millis(1_000_000).after(self.0.elapsed())
+    }
+
+    fn steady(&self) -> Steady {
+        Steady { boot: 0, millis: 0 }
+    }
+}
+
+/// The next backup is due in hours. Retention doesn't wait for it.
+#[tokio::test(start_paused = true)]
+async fn retention_that_failed_is_tried_again_before_the_next_backup() {
+    let store = MemoryStore::new();
+    let vault = vault(&store);
+    let grace = Duration::from_secs(3600);
+    let policy = RetentionPolicy { enabled: true, window: None, thinning: Thinning::default(), grace };
+    let (engine, shutdown) = process_with(&vault, Arc::new(Going(Instant::now())), Some(policy)).await;
+    for _ in 0..2 {
+        engine.sync().await.expect("backed up");
+    }
+    let bytes = objects(&store).await[link(2).as_str()].clone();
+    store.delete(&[link(2)]).await.expect("memory");
+    engine.sync().await.expect("backed up");
+    let told = until(&engine, "three failures", |status| status.upkeep.as_ref().is_some_and(|error| error.count >= 3));
+    let told = told.await;
+    assert_eq!(told.upkeep.map(|error| error.code).as_deref(), Some("archive.alarm"));
+    put(&vault, link(2).as_str(), bytes).await;
+    until(&engine, "its end", |status| status.upkeep.is_none()).await;
+    assert_eq!(engine.figures().bases.done, 4, "no other backup was made");
     shutdown.begin();
 }

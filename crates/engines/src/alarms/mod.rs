@@ -153,13 +153,14 @@ fn of_lag(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Option<Alarm> {
     let span = span(waits);
     if facts.is_scheduled {
         // A backup that is being made ends the delay, or its failure is an alarm of its own. One that hangs does neither.
+        // A program of the user's that runs before it shows no progress.
         let unmoved = facts.local.unmoved;
-        let hangs = |limit| progress.is_none() || unmoved > limit;
-        let is_first = protected.is_none() && progress.is_some();
+        let is_first = protected.is_none() && (progress.is_some() || *phase == Phase::Base);
+        let hangs = |limit| progress.is_none() && !is_first || unmoved > limit;
         let late = limits.backup_overdue.is_some_and(|limit| (waits > limit || is_first) && hangs(limit));
         let cause = match progress {
+            _ if is_first => format!("the first backup hasn't moved for {}", self::span(unmoved)),
             None => format!("a backup should have been made {span} ago"),
-            Some(_) if is_first => format!("the first backup hasn't moved for {}", self::span(unmoved)),
             Some(_) => format!(
                 "a backup should have been made {span} ago, and the one that is being made hasn't moved for {}",
                 self::span(unmoved)

@@ -218,6 +218,10 @@ fn a_backup_that_hangs_is_overdue() {
         let first = Status { lag_ms: 0, protected: None, ..status.clone() };
         let found = codes(&Facts { is_scheduled: true, local, ..facts(&first) }, &plain);
         assert_eq!(found.len(), usize::from(first.progress.is_some() && unmoved > hour), "{unmoved:?}");
+        // Before its first row a program of the user's may run for ever.
+        let begun = Status { phase: Phase::Base, progress: None, ..first };
+        let found = codes(&Facts { is_scheduled: true, local, ..facts(&begun) }, &plain);
+        assert_eq!(found.len(), usize::from(unmoved > hour), "{unmoved:?}");
     }
 }
 

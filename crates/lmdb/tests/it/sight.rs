@@ -2,12 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use seawall_core::{Engine as _, NoProgress, Phase, Protect as _, Shutdown};
 use seawall_lmdb::snapshot::SnapshotName;
-use seawall_lmdb::{Flags, Lmdb, LmdbOptions, Settings, SyncOptions, system_clock};
-use seawall_testing::Gate;
+use seawall_lmdb::{Flags, Lmdb, LmdbOptions, Retention, Settings, SyncOptions, system_clock};
+use seawall_testing::{Forwarding, Gate, Hooks};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{ObjectKey, Policy, Prefix, Vault};
 use tokio::time::{sleep, timeout};
@@ -220,6 +221,82 @@ async fn a_store_that_hangs_is_told_within_seconds_with_the_lag() {
     assert_eq!(told.phase, Phase::Failing, "another process reads the record");
     store.set(true);
     until(Phase::Protecting).await;
+    shutdown.begin();
+    task.await.unwrap().unwrap();
+}
+
+/// Whether a store keeps what is to be deleted.
+#[derive(Debug, Clone, Default)]
+struct Kept(Arc<AtomicBool>);
+
+impl Hooks for Kept {
+    fn keeps_all(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn snapshots_that_cannot_be_deleted_are_told_and_protection_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Forwarding { inner: MemoryStore::new(), hooks: Kept::default() };
+    let vault = Vault::new(Arc::new(store.clone()), Policy::default());
+    for key in [b"a", b"b"] {
+        make(folder.path(), "a", key);
+        let how = SyncOptions { only_once: true, ..quick("a") };
+        Running::start(folder.path(), "a", &vault, how).end().await.1.unwrap();
+    }
+    let before = names(&vault).await;
+    store.hooks.0.store(true, Ordering::Relaxed);
+    let day = Duration::from_secs(86_400);
+    let rules = Retention { interval: Duration::from_millis(20), keep: Duration::ZERO, gone: day };
+    let options = LmdbOptions {
+        path: folder.path().join("a"),
+        env: crate::support::options(),
+        settings: Settings::new(schema(false, false)),
+        sync: SyncOptions { clean: Some(rules), ..quick("a") },
+    };
+    let (engine, shutdown) = (Arc::new(Lmdb::new(vault.clone(), options, system_clock())), Shutdown::new());
+    let (running, stop) = (Arc::clone(&engine), shutdown.clone());
+    let task = tokio::spawn(async move { running.run(&stop).await });
+    let until = async |failures: Option<u64>| {
+        let found = timeout(60 * SECOND, async {
+            loop {
+                let status = engine.status().await.unwrap();
+                let count = status.upkeep.as_ref().map(|error| error.count);
+                if status.phase == Phase::Protecting && (count >= failures && count.is_some() == failures.is_some()) {
+                    return status;
+                }
+                sleep(SECOND / 100).await;
+            }
+        });
+        found.await.expect("in time")
+    };
+    let told = until(Some(3)).await;
+    let code = |error: Option<seawall_core::LastError>| error.map(|error| error.code);
+    assert_eq!(code(told.upkeep.clone()).as_deref(), Some("vault.unavailable"), "{told:?}");
+    assert_eq!(code(told.error).as_deref(), Some("vault.unavailable"));
+    let record = async || {
+        let now = seawall_core::Moment::from_millis(i64::try_from(system_clock()().0 / 1_000_000).unwrap());
+        seawall_lmdb::read_status(&folder.path().join("a/data.mdb"), now).ok().and_then(|status| status.upkeep)
+    };
+    let recorded = timeout(60 * SECOND, async {
+        while record().await.is_none_or(|error| error.count < 3) {
+            sleep(SECOND / 100).await;
+        }
+    });
+    recorded.await.expect("another process reads it");
+    // Commits reach the vault all the same.
+    engine.sync().await.unwrap();
+    store.hooks.0.store(false, Ordering::Relaxed);
+    let told = until(None).await;
+    assert_eq!(told.error, None);
+    timeout(60 * SECOND, async {
+        while names(&vault).await.contains(&before[0]) {
+            sleep(SECOND / 100).await;
+        }
+    })
+    .await
+    .expect("it is deleted");
     shutdown.begin();
     task.await.unwrap().unwrap();
 }

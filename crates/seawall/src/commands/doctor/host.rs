@@ -294,8 +294,10 @@ pub(super) fn limits(databases: u64, running: Option<u32>) -> Vec<Finding> {
         let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
         ("a process that is started as this command was".to_owned(), most)
     });
-    let watches = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok();
-    let watches = watches.and_then(|text| text.trim().parse::<u64>().ok());
+    // The second one is that of a user namespace, which a container may have.
+    let limits = ["/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches"];
+    let read = |file| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
+    let watches = limits.into_iter().filter_map(read).min();
     let mut found = vec![of_files(databases, &process, files)];
     found.extend(watches.map(|watches| of_watches(databases, watches)));
     found
