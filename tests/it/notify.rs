@@ -67,11 +67,18 @@ fn an_alarm_and_its_end_are_told_once_also_over_a_restart() {
     let raised = service.next();
     assert_eq!((&raised["event"], &raised["alarms"][0]["database"]), (&"raised".into(), &"app".into()), "{raised}");
     assert_eq!(raised["alarms"][0]["code"], "alarm.stopped", "{raised}");
+    let noted = || {
+        let notes = std::fs::read_dir(stand.path(".local/state/seawall")).unwrap().map(|entry| entry.unwrap().path());
+        notes.filter_map(|note| std::fs::read_to_string(note).ok()).find(|text| text.contains("alarm.stopped"))
+    };
+    let raised = wait::until("it to be noted", wait::SOON, noted);
     stand.seawall(&["start", "app"]).ok();
     let recovered = service.next();
     assert_eq!((&recovered["event"], &recovered["alarms"][0]["code"]), (&"recovered".into(), &"alarm.stopped".into()));
     let log = seawall.stderr();
     assert!(!log.contains("hush"), "{log}");
+    // What isn't noted yet would be told once more.
+    wait::until("the end to be noted", wait::SOON, || (noted().as_ref() != Some(&raised)).then_some(()));
     seawall.stop().ok();
     let mut seawall = Process::spawn("seawall", stand.command().arg("replicate"));
     stand.until_protected(&mut seawall);

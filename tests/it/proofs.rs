@@ -253,3 +253,35 @@ fn a_database_is_proved_by_itself_and_a_proof_that_fails_is_an_alarm() {
     let alone = stand.seawall(&["status", "--json"]).ok().json()[0]["alarms"].to_string();
     assert!(alone.contains("alarm.proof-failed"), "{alone}");
 }
+
+/// Each of two environments has its turn.
+#[test]
+fn environments_are_proved_by_themselves() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut text =
+        "socket: { path: s.sock }\nprove: { schedule: \"H 5 1 1 *\", level: content, moments: 1 }\ndatabases:\n"
+            .to_owned();
+    for name in ["one", "two"] {
+        let lmdb = "lmdb: { instance: a, create: true, map-size: 64MiB, poll-interval: 50ms }";
+        text += &format!("  - {{ name: {name}, path: data/{name}, vault: store, {lmdb} }}\n");
+        fs::create_dir_all(stand.path("data").join(name)).unwrap();
+    }
+    fs::write(stand.path("seawall.yml"), text).unwrap();
+    for value in ["1", "2"] {
+        ["one", "two"].iter().for_each(|name| put(&stand.path("data").join(name), "k", value));
+        stand.seawall(&["replicate", "--once"]).ok();
+    }
+    let mut process = Process::spawn("seawall", stand.command().arg("replicate"));
+    let statuses = wait::until("a proof of each", wait::SOON * 4, || {
+        let all = stand.seawall(&["status", "--json"]).ok().json().as_array().unwrap().clone();
+        all.iter().all(|status| status["proof"].is_object()).then_some(all)
+    });
+    process.stop().ok();
+    for status in statuses {
+        let proof = &status["proof"];
+        assert_eq!((&proof["engine"], &proof["level"]), (&"lmdb".into(), &"content".into()), "{proof}");
+        assert_eq!(proof["faults"], Value::Array(Vec::new()), "{proof}");
+        let name = status["name"].as_str().unwrap();
+        assert_eq!(stand.seawall(&["timeline", name, "--json"]).ok().json()["proofs"][0], *proof);
+    }
+}

@@ -34,10 +34,21 @@ fn a_clock_that_jumped_ahead_is_told_and_gives_no_moments() {
     let status = stand.status();
     assert_eq!(status["error"]["code"], "sqlite.clock");
     let alarms = status["alarms"].as_array().cloned().unwrap_or_default();
-    assert!(alarms.iter().any(|alarm| alarm["code"] == "alarm.clock" && alarm["severity"] == "warning"), "{status}");
+    let told = alarms.iter().find(|alarm| alarm["code"] == "alarm.clock").unwrap_or_else(|| panic!("{status}"));
+    assert_eq!(told["severity"], "warning", "{told}");
+    assert!(told["cause"].as_str().unwrap().contains("(sqlite.clock)"), "{told}");
+    assert!(told["next"].as_str().is_some_and(|next| !next.is_empty()), "{told}");
     let back = stand.restore();
     assert_eq!(model::check(&back, stand.seed), committed);
     assert_eq!(digest::of(&back), digest::of(&stand.db()));
+
+    // It is set right.
+    the_clock_stood(&stand, 3_600_000);
+    app.commit(1);
+    stand.replicate_once();
+    let status = stand.status();
+    assert!(status["error"].is_null() && !status["alarms"].to_string().contains("alarm.clock"), "{status}");
+    assert!(moment(&stand) > before, "{status}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ async fn process_with(
     clock: Arc<dyn Clock>,
     retention: Option<RetentionPolicy>,
 ) -> (Arc<Scheduled>, Shutdown) {
-    let schedule = Schedule::parse("0 3 1 1 *", "shop").expect("a schedule");
+    let schedule = Schedule::parse("0 3 1 6 *", "shop").expect("a schedule");
     let sets = Sets::new(vault.clone(), retention, clock.clone(), 1, 2);
     let engine = Arc::new(Scheduled::new("shop".to_owned(), Arc::new(Small), schedule, sets, clock));
     let shutdown = Shutdown::new();
@@ -190,7 +190,7 @@ impl Clock for Going {
     }
 }
 
-/// The next backup is due in hours. Retention doesn't wait for it.
+/// The next backup is due in months. Retention doesn't wait for it.
 #[tokio::test(start_paused = true)]
 async fn retention_that_failed_is_tried_again_before_the_next_backup() {
     let store = MemoryStore::new();
