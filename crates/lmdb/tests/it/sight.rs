@@ -261,7 +261,11 @@ async fn snapshots_that_cannot_be_deleted_are_told_and_protection_goes_on() {
     let until = async |failures: Option<u64>| {
         let found = timeout(60 * SECOND, async {
             loop {
-                let status = engine.status().await.unwrap();
+                // Nothing is recorded before the session has begun.
+                let Ok(status) = engine.status().await else {
+                    sleep(SECOND / 100).await;
+                    continue;
+                };
                 let count = status.upkeep.as_ref().map(|error| error.count);
                 if status.phase == Phase::Protecting && (count >= failures && count.is_some() == failures.is_some()) {
                     return status;
