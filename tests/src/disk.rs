@@ -15,7 +15,7 @@ impl Disk {
         mount(&["-t", "tmpfs", "-o", &format!("size={mib}m"), "seawall-test"], at)
     }
 
-    /// A file mounted over itself: whoever deletes it is told that it is in use. `None` if this user may not mount.
+    /// A file mounted over itself: its deletion fails, because it is in use. `None` if this user may not mount.
     pub fn over_itself(file: &Path) -> Option<Self> {
         mount(&["--bind", file.to_str().unwrap()], file)
     }

@@ -159,9 +159,11 @@ impl Scheduled {
     async fn look(&self, told: Option<Point>, made: Option<SetId>) {
         let (vault, known) = (self.sets.vault(), self.state.borrow().link);
         let Ok(Look { newest: link, gone }) = lost::look(vault, known, made).await else { return };
-        let now = self.clock.now();
-        self.state.send_modify(|state| state.seen_at = Some(now));
-        let Some(gone) = gone else { return self.all_there(link).await };
+        let Some(gone) = gone else {
+            let now = self.clock.now();
+            self.state.send_modify(|state| state.seen_at = Some(now));
+            return self.all_there(link).await;
+        };
         // What is protected is what the vault has now.
         let Ok(newest) = self.sets.newest().await else { return };
         let vault = vault.url().to_owned();

@@ -212,11 +212,12 @@ impl Actions {
     /// The same, of a folder of the configuration; `None` if it has none of this path.
     async fn silence_folder(&self, text: &str, span: Option<Duration>) -> Option<Result<Silenced, Failure>> {
         let is_meant = |config: &DirectoryConfig| config.dir == Path::new(text);
-        let is_known = self.reloader.in_force(|job| job.directories.iter().any(is_meant)).unwrap_or_default();
-        if !is_known {
-            return None;
-        }
-        let (name, place) = (text.to_owned(), self.fleet.place_of_folder(Path::new(text)));
+        // As the configuration writes it: the same folder may be asked for in other ways.
+        let folder = self
+            .reloader
+            .in_force(|job| job.directories.iter().find(|config| is_meant(config)).map(|config| config.dir.clone()));
+        let folder = folder.flatten()?;
+        let (name, place) = (folder.display().to_string(), self.fleet.place_of_folder(&folder));
         let written = async {
             let until = span.map(|span| silence_until(&name, span, SystemClock.now())).transpose()?;
             let work = spawn_blocking(move || place.silence(&name, until).map(|()| name));

@@ -55,9 +55,11 @@ impl Follower {
     }
 
     /// Takes in what was found and isn't a member, such as a file that had an item of its own until now.
-    pub(super) async fn offer(&self, fleet: &Fleet) -> Vec<Taken> {
+    pub(super) async fn offer(&mut self, fleet: &Fleet) -> Vec<Taken> {
         let mut taken = Vec::new();
-        for config in self.found.keys().filter_map(|relative| self.of(relative).ok()) {
+        let found: Vec<_> =
+            self.found.keys().filter_map(|relative| Some((relative.clone(), self.of(relative).ok()?))).collect();
+        for (relative, config) in found {
             if fleet.holds(&config.source()) {
                 continue;
             }
@@ -65,6 +67,7 @@ impl Follower {
             let result = fleet.find_new(config).await;
             if let Err(failure) = &result {
                 tracing::error!(database = name, code = failure.code, next = failure.next, "found: {failure}");
+                self.unprotected.insert(relative, failure.clone());
             }
             taken.push((name, result));
         }

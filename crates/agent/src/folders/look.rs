@@ -144,6 +144,12 @@ fn judge(known: &Look, path: &Path, found: &Metadata, was_protected: impl Fn() -
     }
 }
 
+/// Whether a folder is the file system's own, or hidden by somebody: closed ones are no sign of databases.
+fn is_of_others(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    name == "lost+found" || name.starts_with('.')
+}
+
 /// Looks at everything in a folder and, where that is meant, below it. Events are asked for before anything is read,
 /// so that nothing that comes meanwhile is missed.
 pub(crate) fn walk(
@@ -165,7 +171,9 @@ pub(crate) fn walk(
                 let verdict = match error.kind() {
                     _ if is_absence(&error) => Verdict::Gone,
                     // That of the whole folder is told as that.
-                    ErrorKind::PermissionDenied if !folder.as_os_str().is_empty() => Verdict::Denied,
+                    ErrorKind::PermissionDenied if !folder.as_os_str().is_empty() && !is_of_others(&folder) => {
+                        Verdict::Denied
+                    }
                     _ => Verdict::Unseen,
                 };
                 verdicts.insert(folder, verdict);

@@ -25,7 +25,7 @@ pub(crate) use self::followers::Followers;
 use self::followers::{Asks, asked};
 use self::look::{Identity, Look, Verdict, look, walk};
 use crate::config::{DatabaseConfig, DirectoryConfig, SourceName};
-use crate::fleet::{DUPLICATE, Fleet, Looking};
+use crate::fleet::{DUPLICATE, Fleet, Looking, duplicate};
 
 /// Events collect for this long before a look: a file is made in several steps, and a thousand files may come together.
 const CALM: Duration = Duration::from_millis(20);
@@ -111,6 +111,18 @@ impl Follower {
     /// The databases that [`Self::begin`] found, and that can't be protected.
     pub(crate) fn take_unusable(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.unprotected).into_values().filter(|failure| failure.code != UNREAD).collect()
+    }
+
+    /// Lets the fleet tell what of the folder can't be protected, once the fleet has taken in what [`Self::begin`] found.
+    pub(crate) fn tell_beginning(&mut self, fleet: &Fleet) {
+        for relative in self.found.keys() {
+            let Ok(database) = self.config.database(relative) else { continue };
+            if !fleet.holds(&database.source()) {
+                let failure = duplicate("its name, or its place in a vault,", "another database", &database.source());
+                self.unprotected.insert(relative.clone(), failure);
+            }
+        }
+        self.tell(fleet);
     }
 
     /// Lets the fleet tell what of the folder can't be protected.
@@ -205,11 +217,11 @@ impl Follower {
                     continue;
                 }
             };
-            let name = config.name.clone();
+            let (name, source) = (config.name.clone(), config.source());
             match fleet.find_new(config).await {
                 Ok(()) => {}
-                // Named in the configuration as well, or registered.
-                Err(failure) if failure.code == DUPLICATE => {
+                // Named in the configuration as well, or registered. Otherwise another file has its name or its place.
+                Err(failure) if failure.code == DUPLICATE && fleet.holds(&source) => {
                     tracing::debug!(database = name, %failure, "found, and known already");
                 }
                 Err(failure) => {
@@ -338,7 +350,7 @@ pub async fn databases_in(config: &DirectoryConfig) -> (Vec<DatabaseConfig>, Vec
 /// Why a file or a folder isn't protected that our user may not read.
 fn unread(path: &Path) -> Failure {
     let cause = "this user may not read it, so it isn't protected if it is a database, or holds some";
-    let next = "let the user of the process read and write it (its owner, group and mode: ls -ld); if it is no database, choose a pattern that leaves it out";
+    let next = "let the user of the process read and write it (its owner, group and mode: ls -ld); a pattern can leave out a file that is no database";
     Failure::new(Kind::Denied, UNREAD, path.display().to_string(), cause, next)
 }
 

@@ -162,7 +162,7 @@ async fn carry_out(
     let actions = Arc::new(actions);
     let mut turn = actions.reloader().hold().await;
     let offered = Offered::begin(&job.services, outside, &actions, shutdown).await;
-    followers.iter().for_each(|follower| follower.tell(&fleet));
+    followers.iter_mut().for_each(|follower| follower.tell_beginning(&fleet));
     followers.retain(Follower::follows);
     let followers = Followers::start(followers, &fleet, shutdown, job.sweep);
     *turn = Some(Running { job: job.clone(), offered, followers, shutdown: shutdown.clone() });

@@ -31,10 +31,11 @@ fn without_process(arguments: &SilenceArguments, edge: &Edge) -> Result<Silenced
     let config = configuration::require(&arguments.socket.config, edge)?;
     let until_of = |name: &str| arguments.r#for.map(|span| silence_until(name, span, SystemClock.now())).transpose();
     let folder = edge.directory.join(&arguments.database);
-    if config.directories.iter().any(|directory| directory.dir == folder) {
-        let name = folder.display().to_string();
+    if let Some(directory) = config.directories.iter().find(|directory| directory.dir == folder) {
+        // As the configuration writes it: the file is found by that.
+        let name = directory.dir.display().to_string();
         let until = until_of(&name)?;
-        place_of_folder(&folder, &edge.environment).silence(&name, until)?;
+        place_of_folder(&directory.dir, &edge.environment).silence(&name, until)?;
         return Ok(Silenced { name, silenced_until: until });
     }
     let database = config.find(&arguments.database, &edge.directory).ok_or_else(|| {

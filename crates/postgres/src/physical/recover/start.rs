@@ -148,10 +148,6 @@ pub(in super::super) async fn until_recovered(
         match ask(target).await {
             Ok(row) => {
                 refused = None;
-                if row.optional(4) == Some("paused") {
-                    // A server whose settings allow less than the source's waits for a person.
-                    return Err(ended("it has paused recovery", &log()));
-                }
                 lsn = row.optional(1).and_then(|lsn| lsn.parse().ok()).or(lsn);
                 moment = row.optional(2).and_then(|at| at.parse().ok()).map(Moment::from_millis).or(moment);
                 if !row.flag(0) {
@@ -186,8 +182,7 @@ async fn ask(target: &Target) -> Result<Row, Error> {
             "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn(), \
              (pg_catalog.date_part('epoch', pg_catalog.pg_last_xact_replay_timestamp()) * 1000)::pg_catalog.int8, \
              CASE WHEN NOT pg_catalog.pg_is_in_recovery() \
-             THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END, \
-             CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_get_wal_replay_pause_state() END",
+             THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END",
         )
         .await;
     connection.close().await;
