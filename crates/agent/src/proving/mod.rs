@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use seawall_core::{Clock as _, Failure, Moment, Proof, Shutdown, Status, SystemClock};
+use seawall_core::{Clock as _, Failure, Level, Moment, Proof, Shutdown, Status, SystemClock};
 use seawall_engines::DatabaseConfig;
 use seawall_engines::proofs::{Made, Proving, Recorded, first_fault};
 use tokio::task::JoinHandle;
@@ -99,7 +99,7 @@ async fn keep_proving(opener: &Arc<Opener>, actions: &Actions, stop: &Cancellati
             let Some(member) = member else { continue };
             let Some(proving) = member.config.prove.clone() else { continue };
             if has_point(&member).await {
-                prove(opener, actions, &member.config, &proving, stop).await;
+                prove(opener, actions, &member, &proving, stop).await;
             } else {
                 // The others don't wait for it.
                 board.pass_over(&member.config, SystemClock.now());
@@ -210,10 +210,11 @@ async fn read(opener: &Arc<Opener>, board: &Board, batch: &[DatabaseConfig], sto
 async fn prove(
     opener: &Arc<Opener>,
     actions: &Actions,
-    config: &DatabaseConfig,
+    member: &Seen,
     proving: &Arc<Proving>,
     stop: &CancellationToken,
 ) {
+    let config = &member.config;
     let board = actions.proofs();
     read(opener, board, std::slice::from_ref(config), stop).await;
     let now = SystemClock.now();
@@ -228,6 +229,11 @@ async fn prove(
         turn = board.turn_to_prove() => turn,
     };
     tracing::info!(database = config.name, level = proving.level.name(), "proving");
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => return,
+        () = record_content(member, proving) => {}
+    }
     let (apart, database, own, before) = (Arc::clone(opener), config.clone(), Arc::clone(proving), before);
     let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, before.as_ref()).await };
     // The proof has its own bound. This one is for work that ignores its own bound.
@@ -260,13 +266,29 @@ async fn prove(
     board.proved(config, proof);
 }
 
+/// Lets the protection record what the database holds now, so that the proof can compare the restored content with it. Without such a
+/// record the proof is made all the same, and says so.
+async fn record_content(member: &Seen, proving: &Proving) {
+    let engine = member.engine.as_ref().filter(|_| member.running && proving.level == Level::Content);
+    let Some(protection) = engine.and_then(|engine| engine.protection()) else { return };
+    let recorded = tokio::time::timeout(proving.within, protection.record_content()).await;
+    let database = &member.config.name;
+    match recorded {
+        Ok(Ok(_)) => {}
+        Ok(Err(failure)) => tracing::info!(database, "its content isn't recorded for the proof: {failure}"),
+        Err(_) => tracing::info!(database, "its content isn't recorded for the proof: that took too long"),
+    }
+}
+
 /// Proves a database now because a person asks for it, after the proof that is being made.
 ///
 /// # Errors
 /// What the proof found wrong, or why it couldn't be made.
-pub(crate) async fn prove_now(opener: &Arc<Opener>, board: &Board, config: &DatabaseConfig) -> Result<Proof, Failure> {
+pub(crate) async fn prove_now(opener: &Arc<Opener>, board: &Board, member: &Seen) -> Result<Proof, Failure> {
+    let config = &member.config;
     let proving = config.prove.clone().unwrap_or_else(|| Arc::new(Proving::when_asked()));
     let _turn = board.turn_to_prove().await;
+    record_content(member, &proving).await;
     let (apart, database, own) = (Arc::clone(opener), config.clone(), Arc::clone(&proving));
     let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, None).await };
     let bound = proving.within.saturating_add(Duration::from_secs(3600));
