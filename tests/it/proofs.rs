@@ -253,3 +253,51 @@ fn a_database_is_proved_by_itself_and_a_proof_that_fails_is_an_alarm() {
     let alone = stand.seawall(&["status", "--json"]).ok().json()[0]["alarms"].to_string();
     assert!(alone.contains("alarm.proof-failed"), "{alone}");
 }
+
+/// A process proves a database that is written to meanwhile, to the level `content`.
+fn content_is_proved(stand: &Stand) {
+    let mut app = stand.app();
+    app.commit(200);
+    let scratch = stand.path("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let text = format!(
+        "socket: {{ path: s.sock }}\nprove: {{ schedule: \"H 5 1 1 *\", within: 10m, scratch: {} }}\n\
+         databases:\n  - path: app.db\n    vault: {}\n",
+        scratch.display(),
+        stand.place.url()
+    );
+    fs::write(stand.path("seawall.yml"), text).unwrap();
+    let begin = || Process::spawn("seawall", stand.command().arg("replicate"));
+    let mut proved = || {
+        status_when(stand, "a proof", |status| {
+            app.commit(3);
+            status["proof"].is_object()
+        })["proof"]
+            .clone()
+    };
+    let process = begin();
+    let proof = proved();
+    assert_eq!((&proof["level"], &proof["faults"]), (&"content".into(), &Value::Array(Vec::new())), "{proof}");
+    process.kill_9();
+    // The vault alone is enough to compare.
+    let verified = stand.seawall(&["verify", &stand.place.url(), "--restore", "--json"]).ok().json();
+    let record = &verified["record"];
+    assert_eq!((&record["level"], &record["point"]), (&"content".into(), &proof["point"]), "{verified}");
+    fs::remove_dir_all(stand.place.root().join("seawall/proofs")).unwrap();
+    // A process that follows one that was killed.
+    let mut process = begin();
+    let again = proved();
+    assert_eq!((&again["level"], &again["faults"]), (&"content".into(), &Value::Array(Vec::new())), "{again}");
+    assert_ne!(again["point"], proof["point"]);
+    process.stop().ok();
+}
+
+#[test]
+fn a_busy_database_is_proved_to_its_content() {
+    content_is_proved(&Stand::folder(Random::from_env().seed()));
+}
+
+#[test]
+fn a_busy_database_is_proved_to_its_content_on_s3() {
+    content_is_proved(&Stand::bucket(Random::from_env().seed()));
+}
