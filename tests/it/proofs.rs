@@ -153,7 +153,7 @@ fn a_proof_of_lmdb_is_recorded_below_its_name() {
 }
 
 /// What `status` says of the stand's database once it fits.
-fn status_when(stand: &Stand, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+fn status_when(stand: &Stand, what: &str, mut fits: impl FnMut(&Value) -> bool) -> Value {
     wait::until(what, wait::SOON * 4, || {
         let status = stand.seawall(&["status", "--json"]).ok().json()[0].clone();
         fits(&status).then_some(status)
@@ -255,13 +255,13 @@ fn a_database_is_proved_by_itself_and_a_proof_that_fails_is_an_alarm() {
 }
 
 /// A process proves a database that is written to meanwhile, to the level `content`.
-fn content_is_proved(stand: &Stand) {
+fn content_is_proved(stand: &Stand, encryption: &str, identity: &[&str]) {
     let mut app = stand.app();
     app.commit(200);
     let scratch = stand.path("scratch");
     fs::create_dir(&scratch).unwrap();
     let text = format!(
-        "socket: {{ path: s.sock }}\nprove: {{ schedule: \"H 5 1 1 *\", within: 10m, scratch: {} }}\n\
+        "socket: {{ path: s.sock }}\n{encryption}prove: {{ schedule: \"H 5 1 1 *\", within: 10m, scratch: {} }}\n\
          databases:\n  - path: app.db\n    vault: {}\n",
         scratch.display(),
         stand.place.url()
@@ -275,12 +275,13 @@ fn content_is_proved(stand: &Stand) {
         })["proof"]
             .clone()
     };
-    let process = begin();
+    let mut process = begin();
     let proof = proved();
     assert_eq!((&proof["level"], &proof["faults"]), (&"content".into(), &Value::Array(Vec::new())), "{proof}");
     process.kill_9();
     // The vault alone is enough to compare.
-    let verified = stand.seawall(&["verify", &stand.place.url(), "--restore", "--json"]).ok().json();
+    let verified = stand.seawall(&[&["verify", &stand.place.url(), "--restore", "--json"], identity].concat());
+    let verified = verified.ok().json();
     let record = &verified["record"];
     assert_eq!((&record["level"], &record["point"]), (&"content".into(), &proof["point"]), "{verified}");
     fs::remove_dir_all(stand.place.root().join("seawall/proofs")).unwrap();
@@ -294,10 +295,20 @@ fn content_is_proved(stand: &Stand) {
 
 #[test]
 fn a_busy_database_is_proved_to_its_content() {
-    content_is_proved(&Stand::folder(Random::from_env().seed()));
+    content_is_proved(&Stand::folder(Random::from_env().seed()), "", &[]);
 }
 
 #[test]
 fn a_busy_database_is_proved_to_its_content_on_s3() {
-    content_is_proved(&Stand::bucket(Random::from_env().seed()));
+    content_is_proved(&Stand::bucket(Random::from_env().seed()), "", &[]);
+}
+
+#[test]
+fn a_busy_database_in_an_encrypted_vault_is_proved_to_its_content() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let key = stand.path("owner.key").display().to_string();
+    let made = stand.seawall(&["vault", "init", &stand.place.url(), "--generate", "-o", &key, "--json"]).ok().json();
+    let recipient = made["recipients"][0].as_str().unwrap();
+    let encryption = format!("encryption: {{ recipients: [{recipient}], identity: {key} }}\n");
+    content_is_proved(&stand, &encryption, &["--identity", &key]);
 }

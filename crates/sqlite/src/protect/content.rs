@@ -61,7 +61,10 @@ pub(crate) fn freeze(source: &mut Source, position: Position, author: Author) ->
         Look::New(capture) if !capture.partial => (capture.after, Some(capture)),
         Look::New(_) | Look::Unfinished | Look::Unproved | Look::Broken(_) => return Ok(Asked::NotNow),
     };
-    let (newest, salts) = match source.live_header()? {
+    // A WAL that was copied completely may be restarted or cut at any moment. The file has everything then, and no process can copy
+    // newer frames into it.
+    let in_file = source.to_copy()? == Some(0);
+    let (newest, salts) = match source.live_header()?.filter(|_| !in_file) {
         None => (Vec::new(), None),
         Some(header) => {
             let Some(wal) = position.wal.filter(|wal| wal.salts == header.salts) else { return Ok(Asked::NotNow) };
@@ -103,12 +106,20 @@ impl Frozen {
             if self.reader.wal_size()?.saturating_sub(before) > limit {
                 return Ok(None);
             }
-            digester.update(&pages::read(&self.reader, &places)?);
+            match pages::read(&self.reader, &places) {
+                Ok(pages) => digester.update(&pages),
+                Err(error) => return Err(if self.is_restarted()? { Error::Restarted } else { error }),
+            }
         }
-        match self.salts {
-            Some(salts) if !self.reader.is_generation(salts)? => Err(Error::Restarted),
-            _ => Ok(Some(digester.digest())),
-        }
+        if self.is_restarted()? { Err(Error::Restarted) } else { Ok(Some(digester.digest())) }
+    }
+
+    /// Whether frames of the state may have been overwritten or cut off.
+    fn is_restarted(&self) -> Result<bool, Error> {
+        Ok(match self.salts {
+            Some(salts) => !self.reader.is_generation(salts)?,
+            None => false,
+        })
     }
 }
 
