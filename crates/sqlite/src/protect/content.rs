@@ -45,7 +45,7 @@ pub(crate) struct Frozen {
 /// The answer to the question for a state.
 pub(crate) enum Asked {
     /// The state at the position, once the capture, if there is one, is in the vault.
-    State(Frozen, Option<Box<Capture>>),
+    State(Box<Frozen>, Option<Box<Capture>>),
     /// The WAL is changing, or its place must be proved first.
     NotNow,
     /// The system has no locks that one more holder can share.
@@ -82,7 +82,7 @@ pub(crate) fn freeze(source: &mut Source, position: Position, author: Author) ->
     };
     let pages = PageSet::whole(position.page_size, position.commit, newest);
     let frozen = Frozen { pages, reader: source.pages()?, salts, position, _grip: grip };
-    Ok(Asked::State(frozen, capture))
+    Ok(Asked::State(Box::new(frozen), capture))
 }
 
 impl std::fmt::Debug for Frozen {
@@ -155,7 +155,7 @@ impl Database {
     }
 
     /// A state of the whole database, from the protection that is running.
-    async fn frozen(&self) -> Result<Frozen, Failure> {
+    async fn frozen(&self) -> Result<Box<Frozen>, Failure> {
         let (tell, told) = oneshot::channel();
         let (began, mut tell) = (Instant::now(), Some(tell));
         while !self.ask_for_content(&mut tell) {

@@ -58,7 +58,7 @@ pub(crate) struct Database {
 pub(super) type Asked = Vec<oneshot::Sender<Result<Point, Failure>>>;
 
 /// A caller that waits for a state of the whole database.
-pub(super) type AskedForContent = oneshot::Sender<Result<Frozen, Failure>>;
+pub(super) type AskedForContent = oneshot::Sender<Result<Box<Frozen>, Failure>>;
 
 impl Database {
     /// A database (`options.path`) and the vault prefix that is its own. Does no I/O.

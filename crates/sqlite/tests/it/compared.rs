@@ -92,7 +92,7 @@ fn change(app: &Connection, random: &mut fastrand::Rng) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_changes_the_restored_pages_are_those_of_the_database() {
-    for seed in 0..4 {
+    for seed in 0..6 {
         let (scene, mut random) = (Scene::new(), fastrand::Rng::with_seed(seed));
         let connection = app(&scene.database());
         let page = [512, 1024, 4096][seed as usize % 3];
@@ -106,17 +106,21 @@ async fn whatever_changes_the_restored_pages_are_those_of_the_database() {
         connection.execute_batch(SCHEMA).expect("schema");
         insert(&connection, 20, 1000);
         let running = Running::begin(&scene).await;
+        // A checkpoint that is to cut the WAL waits for our hold in vain.
+        let patience = Duration::from_millis(100);
+        connection.busy_timeout(patience).expect("set");
         let (over, database) = (Arc::new(AtomicBool::new(false)), scene.database());
         let mut own = random.fork();
         let ended = over.clone();
         let busy = thread::spawn(move || {
             let app = app(&database);
+            app.busy_timeout(patience).expect("set");
             while !ended.load(Ordering::Relaxed) {
                 change(&app, &mut own);
                 thread::sleep(Duration::from_millis(own.u64(..20)));
             }
         });
-        for round in 0..12 {
+        for round in 0..25 {
             change(&connection, &mut random);
             let point = running.record().await;
             let checked = prove(&scene, at(&point), Level::Content).await;
@@ -135,7 +139,8 @@ async fn whatever_changes_the_restored_pages_are_those_of_the_database() {
         let checked = prove(&scene, When::Latest, Level::Content).await;
         assert_eq!((&checked.faults[..], checked.reachable), (&[][..], Level::Content), "{seed}: {checked:?}");
         assert_eq!(checked.point, Some(point));
-        assert_eq!(names(&scene.path("vault/seawall/sums")).len(), 8, "old ones are removed");
+        let kept = names(&scene.path("vault/seawall/sums")).len();
+        assert!((2..=8).contains(&kept), "{kept}: old ones are removed");
     }
 }
 

@@ -22,7 +22,7 @@ impl Session<'_> {
     }
 
     /// The newest state, or why there is none to be had.
-    async fn frozen(&mut self) -> Result<Result<Frozen, &'static str>, Error> {
+    async fn frozen(&mut self) -> Result<Result<Box<Frozen>, &'static str>, Error> {
         for _ in 0..ATTEMPTS {
             let Some(position) = self.position else { break };
             let author = self.author();
