@@ -459,6 +459,16 @@ mod tests {
         scan
     }
 
+    #[test]
+    fn the_smallest_size_of_all_commits() {
+        let mut writer = Writer::new(WordOrder::Little, 512, Salts(1, 2));
+        assert_eq!(scan(&writer, u64::MAX).least(), u32::MAX);
+        for (commit, least) in [(9, 9), (0, 9), (4, 4), (7, 4)] {
+            writer.frame(1, commit, 3);
+            assert_eq!(scan(&writer, u64::MAX).least(), least, "{commit}");
+        }
+    }
+
     fn pages(scan: Scan) -> Vec<(u32, u32)> {
         scan.newest().into_iter().map(|v| (v.page.0, v.frame)).collect()
     }
