@@ -285,3 +285,63 @@ fn environments_are_proved_by_themselves() {
         assert_eq!(stand.seawall(&["timeline", name, "--json"]).ok().json()["proofs"][0], *proof);
     }
 }
+
+/// A process proves a database that is written to meanwhile, to the level `content`.
+fn content_is_proved(stand: &Stand, encryption: &str, identity: &[&str]) {
+    let mut app = stand.app();
+    app.commit(200);
+    let scratch = stand.path("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let text = format!(
+        "socket: {{ path: s.sock }}\n{encryption}prove: {{ schedule: \"H 5 1 1 *\", within: 10m, scratch: {} }}\n\
+         databases:\n  - path: app.db\n    vault: {}\n",
+        scratch.display(),
+        stand.place.url()
+    );
+    fs::write(stand.path("seawall.yml"), text).unwrap();
+    let begin = || Process::spawn("seawall", stand.command().arg("replicate"));
+    let mut proved = || {
+        wait::until("a proof", wait::SOON * 4, || {
+            app.commit(3);
+            // It may be behind just then.
+            let status = stand.seawall(&["status", "--json"]).json()[0].clone();
+            status["proof"].is_object().then(|| status["proof"].clone())
+        })
+    };
+    let mut process = begin();
+    let proof = proved();
+    assert_eq!((&proof["level"], &proof["faults"]), (&"content".into(), &Value::Array(Vec::new())), "{proof}");
+    process.kill_9();
+    // The vault alone is enough to compare.
+    let verified = stand.seawall(&[&["verify", &stand.place.url(), "--restore", "--json"], identity].concat());
+    let verified = verified.ok().json();
+    let record = &verified["record"];
+    assert_eq!((&record["level"], &record["point"]), (&"content".into(), &proof["point"]), "{verified}");
+    fs::remove_dir_all(stand.place.root().join("seawall/proofs")).unwrap();
+    // A process that follows one that was killed.
+    let mut process = begin();
+    let again = proved();
+    assert_eq!((&again["level"], &again["faults"]), (&"content".into(), &Value::Array(Vec::new())), "{again}");
+    assert_ne!(again["point"], proof["point"]);
+    process.stop().ok();
+}
+
+#[test]
+fn a_busy_database_is_proved_to_its_content() {
+    content_is_proved(&Stand::folder(Random::from_env().seed()), "", &[]);
+}
+
+#[test]
+fn a_busy_database_is_proved_to_its_content_on_s3() {
+    content_is_proved(&Stand::bucket(Random::from_env().seed()), "", &[]);
+}
+
+#[test]
+fn a_busy_database_in_an_encrypted_vault_is_proved_to_its_content() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let key = stand.path("owner.key").display().to_string();
+    let made = stand.seawall(&["vault", "init", &stand.place.url(), "--generate", "-o", &key, "--json"]).ok().json();
+    let recipient = made["recipients"][0].as_str().unwrap();
+    let encryption = format!("encryption: {{ recipients: [{recipient}], identity: {key} }}\n");
+    content_is_proved(&stand, &encryption, &["--identity", &key]);
+}

@@ -78,6 +78,12 @@ pub trait Protect: Send + Sync {
     /// Asks a running protection to ship now instead of when the next object is due. Returns the point that holds
     /// everything that was committed before the call. The caller bounds how long to wait.
     async fn sync(&self) -> Result<Point, Failure>;
+
+    /// Records in the vault what the database holds now, so that a proof of the returned point can compare what it restores with the
+    /// source. Ships what is committed first. Needs a running protection. `None` for an engine that has nothing of the kind.
+    async fn record_content(&self) -> Result<Option<Point>, Failure> {
+        Ok(None)
+    }
 }
 
 /// The points that can be restored, and checks of them.

@@ -242,6 +242,10 @@ impl Protect for SeveralEngine {
     async fn sync(&self) -> Result<Point, Failure> {
         ask::protection(&*self.inner)?.sync().await
     }
+
+    async fn record_content(&self) -> Result<Option<Point>, Failure> {
+        ask::protection(&*self.inner)?.record_content().await
+    }
 }
 
 /// What an engine knows of its histories.

@@ -141,6 +141,10 @@ impl Protect for Sqlite {
     async fn sync(&self) -> Result<Point, Failure> {
         self.database.sync().await
     }
+
+    async fn record_content(&self) -> Result<Option<Point>, Failure> {
+        self.database.record_content().await.map(Some)
+    }
 }
 
 #[async_trait]

@@ -15,6 +15,7 @@ use crate::plan::{latest, stretches};
 use crate::retention::{self, Question, StoreLocks};
 use crate::sealed::Sealed;
 use crate::state::Record;
+use crate::sums::Sum;
 use crate::wal::{HEADER_SIZE, IndexHeader, Scan, WalHeader};
 
 /// Reads `bytes` as everything that comes from disk or vault; none of it may panic, whatever they are.
@@ -30,6 +31,7 @@ pub fn parse(bytes: &[u8]) {
     let _record = serde_json::from_slice::<Record>(bytes).map(|record| record.remembered("file:///vault").is_some());
     let _place = FollowRecord::parse(bytes).map(|record| record.find(0).is_some());
     let _hole = serde_json::from_slice::<HoleRecord>(bytes).map(|hole| hole.to_txid());
+    let _sum = Sum::parse(bytes);
     let text = String::from_utf8_lossy(bytes);
     let old: Vec<_> = text.lines().filter_map(generations::parse_key).collect();
     drop(old);

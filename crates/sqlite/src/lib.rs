@@ -50,13 +50,13 @@ use before05::{generations, legacy};
 use follow::{bridge, mark, standby};
 use history::{
     belonging, catalog, digests, doubts, headers, heads, holes, identity, layout, listing, marks, plan, resume,
-    strangers, survey, together, upload,
+    strangers, sums, survey, together, upload,
 };
 use live::{
     checkpoint, connection, continuity, files, grip, handover, header, hold, names, reader, source, standing,
     untouched, wal,
 };
-use protect::{admission, capture, database, pages, proof, run, seal, sealed, session, ship, spool};
+use protect::{admission, capture, content, database, pages, proof, run, seal, sealed, session, ship, spool};
 use record::{clock, lock, moments, read_back, restored, state, told};
 use restore::{assemble, contents, fetch, prove, rehearsal, target, timeline};
 use upkeep::{compaction, fresh, known, merge, missing, retention, turns};

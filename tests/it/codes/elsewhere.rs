@@ -194,6 +194,7 @@ const BY_LIBRARIES: &[(&str, &str)] = &[
     ),
     ("proof.not-isolated", "crates/postgres/tests/it/isolated.rs::in_another_process"),
     ("sqlite.bad-digest", "crates/sqlite/tests/it/digests.rs::an_object_in_parts_is_compared_by_a_digest_of_its_own"),
+    ("sqlite.different", "crates/sqlite/tests/it/compared.rs::an_object_with_another_valid_content_is_found"),
     (
         "sqlite.moments-in-doubt",
         "crates/sqlite/tests/it/clocks.rs::what_was_captured_by_a_clock_that_ran_ahead_is_in_doubt_until_the_clock_comes_there",
@@ -314,7 +315,7 @@ const BY_NONE: &[(&str, &[&str])] = &[
     ),
     (
         "an error that the engine ends by trying again, before a command is told of it",
-        &["sqlite.own-object", "sqlite.restarted", "sqlite.no-source", "lmdb.closed"],
+        &["sqlite.no-content", "sqlite.own-object", "sqlite.restarted", "sqlite.no-source", "lmdb.closed"],
     ),
     (
         "something that another process does between two steps of a command",
@@ -369,7 +370,6 @@ const BY_NONE: &[(&str, &[&str])] = &[
         &[
             "agent.lease-lost",
             "sqlite.corrupt-source",
-            "sqlite.different",
             "view.other-database",
             "lmdb.different",
             "lmdb.replaced",

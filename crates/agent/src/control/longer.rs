@@ -67,7 +67,7 @@ impl Actions {
         let member = self.find(text)?;
         engine_of(&member)?;
         let opener = self.opener(&member)?;
-        proving::prove_now(&opener, self.proofs(), &member.config).await
+        proving::prove_now(&opener, self.proofs(), &member).await
     }
 
     /// Restores a file or folder beside the original.

@@ -223,6 +223,10 @@ impl Protect for Leased {
     async fn sync(&self) -> Result<Point, Failure> {
         ask::protection(&*self.engine)?.sync().await
     }
+
+    async fn record_content(&self) -> Result<Option<Point>, Failure> {
+        ask::protection(&*self.engine)?.record_content().await
+    }
 }
 
 #[async_trait]

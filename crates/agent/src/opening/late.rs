@@ -123,6 +123,10 @@ impl<O: Open> Protect for Late<O> {
     async fn sync(&self) -> Result<Point, Failure> {
         ask::protection(&**self.engine().await?)?.sync().await
     }
+
+    async fn record_content(&self) -> Result<Option<Point>, Failure> {
+        ask::protection(&**self.engine().await?)?.record_content().await
+    }
 }
 
 #[async_trait]

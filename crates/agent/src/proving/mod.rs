@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use seawall_core::{Clock as _, Failure, Moment, Proof, Shutdown, Status, SystemClock};
+use seawall_core::{Clock as _, Failure, Level, Moment, Proof, Shutdown, Status, SystemClock};
 use seawall_engines::DatabaseConfig;
 use seawall_engines::proofs::{Asked, Made, Proving, Recorded, first_fault};
 use tokio::task::JoinHandle;
@@ -99,7 +99,7 @@ async fn keep_proving(opener: &Arc<Opener>, actions: &Actions, stop: &Cancellati
             let Some(member) = member else { continue };
             let Some(proving) = member.config.prove.clone() else { continue };
             if has_point(&member).await {
-                prove(opener, actions, &member.config, &proving, stop).await;
+                prove(opener, actions, &member, &proving, stop).await;
             } else {
                 // The others don't wait for it.
                 board.pass_over(&member.config, SystemClock.now());
@@ -210,10 +210,11 @@ async fn read(opener: &Arc<Opener>, board: &Board, batch: &[DatabaseConfig], sto
 async fn prove(
     opener: &Arc<Opener>,
     actions: &Actions,
-    config: &DatabaseConfig,
+    member: &Seen,
     proving: &Arc<Proving>,
     stop: &CancellationToken,
 ) {
+    let config = &member.config;
     let board = actions.proofs();
     read(opener, board, std::slice::from_ref(config), stop).await;
     let now = SystemClock.now();
@@ -222,6 +223,12 @@ async fn prove(
         _ => return,
     }
     let before = board.newest(config);
+    // Before its turn: a database that is slow to answer doesn't hold up the proof of another one.
+    let doubt = tokio::select! {
+        biased;
+        () = stop.cancelled() => return,
+        doubt = record_content(member, proving) => doubt,
+    };
     let _turn = tokio::select! {
         biased;
         () = stop.cancelled() => return,
@@ -230,7 +237,7 @@ async fn prove(
     tracing::info!(database = config.name, level = proving.level.name(), "proving");
     let (apart, database, own, before) = (Arc::clone(opener), config.clone(), Arc::clone(proving), before);
     let work =
-        move || async move { apart.apart(JOBS).prove_as(&database, &own, Asked::BySchedule(before.as_ref())).await };
+        move || async move { apart.apart(JOBS).prove_as(&database, &own, Asked::BySchedule(before.as_ref()), doubt).await };
     // The proof has its own bound. This one is for work that ignores its own bound.
     let bound = proving.within.saturating_add(Duration::from_secs(3600));
     let end = stop.child_token();
@@ -261,15 +268,31 @@ async fn prove(
     board.proved(config, proof);
 }
 
+/// Lets the protection record what the database holds now, so that the proof can compare the restored content with it. Without such a
+/// record the proof is made all the same; the answer is then why there is none.
+async fn record_content(member: &Seen, proving: &Proving) -> Option<String> {
+    let engine = member.engine.as_ref().filter(|_| member.running && proving.level == Level::Content);
+    let protection = engine.and_then(|engine| engine.protection())?;
+    let why = match tokio::time::timeout(proving.within, protection.record_content()).await {
+        Ok(Ok(_)) => return None,
+        Ok(Err(failure)) => format!("{} ({})", failure.cause, failure.code),
+        Err(_) => "that took too long".to_owned(),
+    };
+    tracing::info!(database = member.config.name, "its content isn't recorded for the proof: {why}");
+    Some(format!("what the database holds couldn't be recorded before the proof: {why}"))
+}
+
 /// Proves a database now because a person asks for it, after the proof that is being made.
 ///
 /// # Errors
 /// What the proof found wrong, or why it couldn't be made.
-pub(crate) async fn prove_now(opener: &Arc<Opener>, board: &Board, config: &DatabaseConfig) -> Result<Proof, Failure> {
+pub(crate) async fn prove_now(opener: &Arc<Opener>, board: &Board, member: &Seen) -> Result<Proof, Failure> {
+    let config = &member.config;
     let proving = config.prove.clone().unwrap_or_else(|| Arc::new(Proving::when_asked()));
+    let doubt = record_content(member, &proving).await;
     let _turn = board.turn_to_prove().await;
     let (apart, database, own) = (Arc::clone(opener), config.clone(), Arc::clone(&proving));
-    let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, Asked::ByPerson).await };
+    let work = move || async move { apart.apart(JOBS).prove_as(&database, &own, Asked::ByPerson, doubt).await };
     let bound = proving.within.saturating_add(Duration::from_secs(3600));
     let made = aside(work, (threads(config), bound), &CancellationToken::new()).await;
     let Made { proof, recorded } = made.ok_or_else(|| crate::process::defect(&config.name))?;

@@ -124,13 +124,20 @@ impl Opener {
         KnownProofs { standing: standing(&proofs).cloned(), due, doubts }
     }
 
-    /// Proves a database as its section `prove` says, and records what came of it.
-    pub async fn prove_as(&self, database: &DatabaseConfig, proving: &Proving, asked: Asked<'_>) -> Made {
+    /// Proves a database as its section `prove` says, and records what came of it. `doubt` is what the proof can't answer because of what was
+    /// before it.
+    pub async fn prove_as(
+        &self,
+        database: &DatabaseConfig,
+        proving: &Proving,
+        asked: Asked<'_>,
+        doubt: Option<String>,
+    ) -> Made {
         let started = Instant::now();
         let order = self.order(database, proving);
         let task = self.journal().begin(TaskKind::Proof, &database.name, "");
         let mut vault = None;
-        let work = self.proved(database, asked, (order.clone(), task.progress()), proving.fresh, &mut vault);
+        let work = self.proved(database, (asked, doubt), (order.clone(), task.progress()), proving.fresh, &mut vault);
         let bound = ProofOrder { within: Some(proving.within.saturating_add(AROUND)), ..order.clone() };
         let (mut proof, compared) = bound.in_time(&database.name, work).await.unwrap_or_else(|failure| {
             (order.inconclusive(&describe(database), &failure, started), Fingerprints::new())
@@ -209,7 +216,7 @@ impl Opener {
     async fn proved(
         &self,
         database: &DatabaseConfig,
-        asked: Asked<'_>,
+        (asked, doubt): (Asked<'_>, Option<String>),
         (mut order, progress): (ProofOrder, Arc<dyn Progress>),
         fresh: Option<Duration>,
         opened: &mut Option<Vault>,
@@ -234,7 +241,7 @@ impl Opener {
         let done = database.hooks.around(Operation::Proof, &about, async {
             let work = order.prove(prover, engine.history(), &described, progress);
             let (proof, _) = made.insert(work.await?);
-            proof.doubts.extend(passed);
+            proof.doubts.extend(passed.into_iter().chain(doubt));
             if are_several {
                 proof.vault.clone_from(&described.vault);
             }

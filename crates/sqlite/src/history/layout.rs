@@ -157,10 +157,13 @@ pub(crate) const FLOORS: &str = "seawall/floors/";
 /// The prefix of the records of times whose moments can't be trusted.
 pub(crate) const CLOCKS: &str = "seawall/clocks/";
 
-/// Whether an object of this name is a record of a hole or of a clock. These hold no content, and a running host reads them
-/// long after it wrote them.
+/// The prefix of the digests of whole databases.
+pub(crate) const SUMS: &str = "seawall/sums/";
+
+/// Whether an object of this name is a record of a hole or of a clock, or a digest of a whole database. These hold no content, and a
+/// running host reads them long after it wrote them.
 pub fn is_record(key: &ObjectKey) -> bool {
-    [HOLES, CLOCKS].iter().any(|prefix| key.as_str().starts_with(prefix))
+    [HOLES, CLOCKS, SUMS].iter().any(|prefix| key.as_str().starts_with(prefix))
 }
 
 /// The prefix of digests that had no room beside their objects.

@@ -14,6 +14,7 @@ pub(crate) mod marks;
 pub(crate) mod plan;
 pub(crate) mod resume;
 pub(crate) mod strangers;
+pub(crate) mod sums;
 pub(crate) mod survey;
 pub(crate) mod together;
 pub(crate) mod upload;

@@ -50,6 +50,12 @@ impl PageReader {
         Ok(())
     }
 
+    /// Size of the WAL file in bytes; 0 if there is none.
+    pub(crate) fn wal_size(&self) -> Result<u64, Error> {
+        let Some(file) = &self.wal else { return Ok(0) };
+        file.metadata().map(|metadata| metadata.len()).map_err(Error::io(&self.wal_path))
+    }
+
     /// Whether the WAL is still the generation with these salts. Its header is written before any frame is
     /// overwritten, so what was read before a `true` was read whole.
     pub(crate) fn is_generation(&self, salts: Salts) -> Result<bool, Error> {

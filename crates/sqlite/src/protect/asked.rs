@@ -11,10 +11,10 @@ use crate::database::{Asked, Database};
 use crate::error::{DELETED_WAL, Error, SEVERAL_NAMES};
 
 /// How long a protection that was just started may take to have its locks.
-const BEGINNING: Duration = Duration::from_secs(2);
+pub(super) const BEGINNING: Duration = Duration::from_secs(2);
 
 /// The time between two looks whether it has its locks.
-const LOOK: Duration = Duration::from_millis(10);
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 impl Database {
     /// Asks the protection that is running to ship now, and waits for the point.
@@ -65,7 +65,7 @@ impl Database {
         }
     }
 
-    fn not_running(&self) -> Failure {
+    pub(super) fn not_running(&self) -> Failure {
         Failure::new(
             Kind::Unavailable,
             "sqlite.not-running",

@@ -88,6 +88,9 @@ impl Database {
         session: &mut Session<'_>,
         unpublished: &mut Unpublished,
     ) -> Result<(), Error> {
+        if !self.asked_for_content().is_empty() {
+            Box::pin(session.show_content()).await?;
+        }
         let wait = self.wait(shutdown, subscription, Some(session.glance()));
         let (behind, written) = Box::pin(session.glimpse()).await?;
         match unpublished.look_again((session.position(), written)) {
@@ -100,6 +103,9 @@ impl Database {
                 session.rest();
                 wait.await;
             }
+        }
+        if !self.asked_for_content().is_empty() {
+            return Ok(());
         }
         Box::pin(session.check_vault()).await?;
         let behind = Box::pin(session.is_behind(0)).await?;

@@ -11,6 +11,7 @@ use seawall_vault::Vault;
 use tokio::sync::{Notify, oneshot};
 
 use crate::clock::BelievedClock;
+use crate::content::Frozen;
 use crate::error::Error;
 use crate::files::{leads_to, resolved};
 use crate::handover::Heir;
@@ -41,6 +42,8 @@ pub(crate) struct Database {
     /// Whether the state record on the disk is older than the status in memory.
     pub(super) unsaved: Arc<AtomicBool>,
     pub(super) asked: Arc<Mutex<Asked>>,
+    /// The callers that wait for a state of the whole database.
+    pub(super) asked_for_content: Arc<Mutex<Vec<AskedForContent>>>,
     /// A caller asked to ship now, or the upkeep has news.
     pub(super) hurry: Arc<Notify>,
     pub(super) activity: Arc<Activity>,
@@ -53,6 +56,9 @@ pub(crate) struct Database {
 
 /// The callers that asked to ship now, and wait for the point.
 pub(super) type Asked = Vec<oneshot::Sender<Result<Point, Failure>>>;
+
+/// A caller that waits for a state of the whole database.
+pub(super) type AskedForContent = oneshot::Sender<Result<Box<Frozen>, Failure>>;
 
 impl Database {
     /// A database (`options.path`) and the vault prefix that is its own. Does no I/O.
@@ -77,6 +83,7 @@ impl Database {
             told: Mutex::default(),
             unsaved: Arc::default(),
             asked: Arc::default(),
+            asked_for_content: Arc::default(),
             hurry,
             activity,
             gauge: Gauge::default(),

@@ -4,6 +4,7 @@ pub(crate) mod admission;
 mod asked;
 pub(crate) mod capture;
 mod changes;
+pub(crate) mod content;
 pub(crate) mod database;
 pub(crate) mod pages;
 pub(crate) mod proof;

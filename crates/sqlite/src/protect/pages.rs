@@ -118,6 +118,13 @@ fn frame(version: &PageVersion) -> Option<u32> {
 
 /// Reads and compresses one batch. Blocks.
 pub(crate) fn compress(reader: &PageReader, places: &[LocatedPage]) -> Result<Batch, Error> {
+    let pages = read(reader, places)?;
+    let numbered = places.iter().map(|place| PageNo(place.page)).zip(pages.chunks_exact(reader.page_size().bytes()));
+    compress_batch(reader.page_size(), numbered).map_err(Error::ltx("batch"))
+}
+
+/// Reads the pages of one batch, one after the other. Blocks.
+pub(crate) fn read(reader: &PageReader, places: &[LocatedPage]) -> Result<Vec<u8>, Error> {
     let size = reader.page_size().bytes();
     let mut pages = vec![0; places.len() * size];
     let mut done = 0;
@@ -135,8 +142,7 @@ pub(crate) fn compress(reader: &PageReader, places: &[LocatedPage]) -> Result<Ba
             }
         }
     }
-    let numbered = places.iter().map(|place| PageNo(place.page)).zip(pages.chunks_exact(size));
-    compress_batch(reader.page_size(), numbered).map_err(Error::ltx("batch"))
+    Ok(pages)
 }
 
 /// How many places at the beginning are neighbours in the database file.

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::changes::SETTLE;
 use crate::admission::Place;
-use crate::database::{Asked, Database, Placed};
+use crate::database::{Asked, AskedForContent, Database, Placed};
 use crate::error::Error;
 use crate::files::is_there;
 use crate::identity::Lineage;
@@ -213,7 +213,7 @@ impl Database {
         .await?;
         self.remember(record);
         *self.locks.lock().unwrap_or_else(PoisonError::into_inner) = Some(locks);
-        Ok(LockGuard { locks: self.locks.clone(), asked: self.asked.clone() })
+        Ok(LockGuard { locks: self.locks.clone(), asked: self.asked.clone(), content: self.asked_for_content.clone() })
     }
 
     async fn vault_answers(&self) -> bool {
@@ -272,12 +272,14 @@ enum Ended {
 struct LockGuard {
     locks: Arc<Mutex<Option<Locks>>>,
     asked: Arc<Mutex<Asked>>,
+    content: Arc<Mutex<Vec<AskedForContent>>>,
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.content.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 

@@ -2,11 +2,19 @@
 //!
 //! The restore comes first and is timed alone, so that its time is the time of a recovery. Then each object that it needs
 //! is read once more, to compare its bytes with the digest beside it and to name every damaged object, not only the first.
+//!
+//! The content is compared with a digest of the database itself (`sums`). There is one of a few points only. So a proof of the newest
+//! point restores the newest of these instead, if it is at most an hour older; the objects after it are read all the same.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, Read, Seek as _, SeekFrom};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::StreamExt as _;
 use seawall_core::{
@@ -14,21 +22,27 @@ use seawall_core::{
     When,
 };
 use seawall_ltx::file::{Work, checksum};
-use seawall_ltx::{Checksum, Txid};
-use seawall_vault::{Prefix, Vault};
+use seawall_ltx::{Checksum, PageSize, Txid};
+use seawall_vault::{Digest, Digester, Prefix, Vault};
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::fetch;
 use crate::heads::Heads;
+use crate::identity::Tag;
 use crate::jobs::blocking;
 use crate::layout::{Layout, Stored, digest_key, level_prefix, parse_key};
 use crate::partial::{EndOnDrop, check_integrity_until};
 use crate::prove::{Seen, Strength, differing, examine};
 use crate::restore::restore;
+use crate::sums;
+use crate::upload::CHUNK;
 
 /// The name of the restored file in the scratch folder.
 const FILE: &str = "restored.db";
+
+/// A recorded digest stands for the newest point if its point is at most this much older.
+const NEAR: Duration = Duration::from_secs(3600);
 
 /// What a proof works with.
 pub(crate) struct Setting<'a> {
@@ -58,11 +72,16 @@ fn by_objects(planned: &Restored) -> u64 {
     planned.objects.iter().fold(0, |sum: u64, object| sum.saturating_add(object.bytes.saturating_mul(4)))
 }
 
-/// The checksum that the newest object of a chain keeps of the whole database.
+/// What is known of the whole database at a point, to compare the restored file with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
+    /// A checksum in the newest object.
     Sum(Checksum),
-    /// The object has none.
+    /// A digest of the database's pages.
+    Digest(Digest),
+    /// The digest that was recorded with this TXID is of another history.
+    Other,
+    /// Nothing was recorded.
     Without,
     /// The object was gone before it could be read for it.
     Gone,
@@ -73,12 +92,40 @@ enum Kept {
 /// Why the content can't be compared; `None` if it can.
 fn doubt_about_content(newest: Kept) -> Option<String> {
     let why = match newest {
-        Kept::Sum(_) => return None,
-        Kept::Without => "the objects keep no checksum of the whole database",
+        Kept::Sum(_) | Kept::Digest(_) => return None,
+        Kept::Without => {
+            "no checksum of the whole database was recorded at this point (the process that protects it records one before each of its \
+             own proofs)"
+        }
+        Kept::Other => "the checksum of the whole database that was recorded at this point is of another history",
         Kept::Gone => "the newest object was merged or deleted before its checksum of the whole database was read",
         Kept::Before05 => "objects of Litestream before 0.5 keep no checksum of the whole database",
     };
     Some(format!("{why}, so that the restored file couldn't be compared with one"))
+}
+
+/// The digest of a restored file, by pages without the lock page, as of the database itself.
+fn digest_of(path: &Path, page_size: PageSize) -> Result<Digest, Error> {
+    let read = || -> io::Result<Digest> {
+        let (mut file, lock_page) = (File::open(path)?, page_size.lock_page().0);
+        let (mut digester, mut buffer) = (Digester::default(), vec![0; CHUNK]);
+        let before = u64::from(lock_page.saturating_sub(1)) * u64::from(page_size.get());
+        let mut add = |file: &mut dyn Read| -> io::Result<()> {
+            loop {
+                match file.read(&mut buffer)? {
+                    0 => return Ok(()),
+                    read => digester.update(&buffer[..read]),
+                }
+            }
+        };
+        add(&mut (&file).take(before))?;
+        if file.metadata()?.len() > before {
+            file.seek(SeekFrom::Start(before + u64::from(page_size.get())))?;
+            add(&mut file)?;
+        }
+        Ok(digester.digest())
+    };
+    read().map_err(Error::io(path))
 }
 
 /// Lets SQLite check a file. The check may take long: it ends if this future is dropped.
@@ -100,7 +147,7 @@ impl Setting<'_> {
 
     async fn rehearse(&self, request: &ProofRequest, checked: &mut Checked) -> Result<(), Failure> {
         let output = request.scratch.join(FILE);
-        let planned = match self.restore(request, &output, true).await {
+        let planned = match self.restore(&request.when, &output, true).await {
             Ok(planned) => planned,
             Err(error) => {
                 checked.fault(fault(&error, &request.when).ok_or_else(|| error.failure())?);
@@ -111,9 +158,13 @@ impl Setting<'_> {
         checked.objects = planned.objects.len() as u64;
         let mut doubts = planned.doubts.clone();
         let mut chain = self.chain(&planned);
+        let mut page_size = None;
         let needed = match chain.as_ref().and_then(|chain| chain.last()) {
             Some(newest) => match Heads::of(self.vault).header(newest).await {
-                Ok(header) => u64::from(header.commit) * u64::from(header.page_size.get()),
+                Ok(header) => {
+                    page_size = Some(header.page_size);
+                    u64::from(header.commit) * u64::from(header.page_size.get())
+                }
                 Err(error) => {
                     checked.fault(fault(&error, &request.when).ok_or_else(|| error.failure())?);
                     by_objects(&planned)
@@ -123,8 +174,20 @@ impl Setting<'_> {
             None => by_objects(&planned),
         };
         request.admit(seawall_host::free_space(&request.scratch), needed)?;
+        let instead = match request.level >= Level::Content && checked.faults.is_empty() {
+            true => self.point_with_digest(request, &planned, &output).await,
+            false => None,
+        };
+        let mut beyond = Vec::new();
         let started = Instant::now();
-        match self.restore(request, &output, false).await {
+        let mut done = self.restore(instead.as_ref().unwrap_or(&request.when), &output, false).await;
+        match (&instead, &done) {
+            (Some(_), Ok(_)) => beyond = chain.clone().unwrap_or_default(),
+            // Its objects were merged or deleted just now.
+            (Some(_), Err(_)) => done = self.restore(&request.when, &output, false).await,
+            (None, _) => {}
+        }
+        match done {
             Ok(restored) => {
                 checked.restore_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 checked.restored_bytes = restored.bytes;
@@ -137,8 +200,9 @@ impl Setting<'_> {
             Err(error) => checked.fault(fault(&error, &request.when).ok_or_else(|| error.failure())?),
         }
         checked.doubts.extend(doubts);
+        let last = chain.as_ref().and_then(|chain| chain.last().copied());
         let newest = match chain {
-            Some(chain) => self.read_again(chain, request, checked).await?,
+            Some(chain) => self.read_again(chain, beyond, request, checked).await?,
             None => {
                 let none = "objects of Litestream before 0.5 have no digests beside them to compare with";
                 checked.doubts.push(none.to_owned());
@@ -150,13 +214,15 @@ impl Setting<'_> {
         }
         // SQLite may write to the file while it checks it, so the checksum comes first.
         if request.level >= Level::Content {
-            if let Some(doubt) = doubt_about_content(newest) {
+            let kept = match newest {
+                Kept::Without => self.kept_beside(checked, last).await?,
+                known => known,
+            };
+            if let Some(doubt) = doubt_about_content(kept) {
                 checked.doubts.push(doubt);
                 checked.reachable = Level::Engine;
             }
-            if let Kept::Sum(kept) = newest {
-                self.compare(output.clone(), kept, checked).await?;
-            }
+            self.compare(output.clone(), kept, page_size, checked).await?;
         }
         if request.level >= Level::Engine {
             let mut found = check(&output, IntegrityCheck::Full).await;
@@ -184,10 +250,10 @@ impl Setting<'_> {
         restored.objects.iter().map(|object| parse_key(layout, &object.key, object.bytes)).collect()
     }
 
-    async fn restore(&self, request: &ProofRequest, output: &Path, dry_run: bool) -> Result<Restored, Error> {
+    async fn restore(&self, when: &When, output: &Path, dry_run: bool) -> Result<Restored, Error> {
         let order = RestoreRequest {
             output: output.to_owned(),
-            when: request.when.clone(),
+            when: when.clone(),
             force: false,
             dry_run,
             integrity: IntegrityCheck::None,
@@ -195,17 +261,53 @@ impl Setting<'_> {
         restore(self.vault, &order, self.recorded, self.now, Arc::clone(&self.progress), self.jobs).await
     }
 
-    /// Reads each object of the chain, and compares it with its digest. Returns the checksum of the whole database that
-    /// the newest object keeps.
+    /// The point to restore instead of the newest one, because a digest of the database was recorded there; `None` for the newest point
+    /// itself, and if there is no such point that can be restored and is new enough.
+    async fn point_with_digest(&self, request: &ProofRequest, newest: &Restored, output: &Path) -> Option<When> {
+        if request.when != When::Latest {
+            return None;
+        }
+        let at: Txid = newest.point.position.parse().ok()?;
+        let recorded = match sums::list(self.vault).await {
+            Ok(recorded) => recorded.into_iter().rfind(|txid| *txid <= at).filter(|txid| *txid < at)?,
+            Err(error) => {
+                tracing::debug!("no recorded content is compared: {error}");
+                return None;
+            }
+        };
+        let when = When::Position(recorded.to_string());
+        let planned = self.restore(&when, output, true).await.ok()?;
+        let is_there = planned.point.position == recorded.to_string();
+        (is_there && newest.point.moment.since(planned.point.moment) <= NEAR).then_some(when)
+    }
+
+    /// The digest that was recorded of the restored point. `last` is the object that ends there.
+    async fn kept_beside(&self, checked: &Checked, last: Option<Stored>) -> Result<Kept, Failure> {
+        let Some((last, txid)) = last.zip(checked.point.as_ref().and_then(|point| point.position.parse().ok())) else {
+            return Ok(Kept::Without);
+        };
+        let Some(sum) = sums::at(self.vault, txid).await? else { return Ok(Kept::Without) };
+        let header = match Heads::of(self.vault).header(&last).await {
+            Ok(header) => header,
+            Err(Error::Vault(error)) if error.is_not_found() => return Ok(Kept::Gone),
+            Err(error) => return Err(error.failure()),
+        };
+        Ok(sum.of(Tag::after(&header, last.level)).map_or(Kept::Other, Kept::Digest))
+    }
+
+    /// Reads each object of the chain, and those `beyond` its end, and compares it with its digest. Returns the checksum of the
+    /// whole database that the newest object of the chain keeps.
     async fn read_again(
         &self,
         chain: Vec<Stored>,
+        beyond: Vec<Stored>,
         request: &ProofRequest,
         checked: &mut Checked,
     ) -> Result<Kept, Failure> {
         let layout = Layout::of(self.vault);
+        let (last, own) = (chain.last().copied(), chain.iter().copied().collect::<HashSet<_>>());
+        let chain = [chain, beyond.into_iter().filter(|file| !own.contains(file)).collect()].concat();
         let fingerprints = self.fingerprints(&chain).await;
-        let last = chain.last().copied();
         // The newest object is read always: it keeps the checksum of the whole database. If the restore failed, every damaged object is
         // to be named.
         let restored = checked.faults.is_empty();
@@ -289,14 +391,30 @@ impl Setting<'_> {
         numbers
     }
 
-    /// Compares the restored file with the checksum of the whole database that the newest object keeps.
-    async fn compare(&self, file: PathBuf, kept: Checksum, checked: &mut Checked) -> Result<(), Failure> {
+    /// Compares the restored file with what was recorded of the whole database.
+    async fn compare(
+        &self,
+        file: PathBuf,
+        kept: Kept,
+        page_size: Option<PageSize>,
+        checked: &mut Checked,
+    ) -> Result<(), Failure> {
         let jobs = NonZeroUsize::new(self.jobs).unwrap_or(NonZeroUsize::MIN);
-        let found = blocking(move || {
-            checksum(&file, false, Work::new().with_jobs(jobs)).map_err(|error| Error::Internal(error.to_string()))
+        let sums = blocking(move || {
+            Ok(match (kept, page_size) {
+                (Kept::Sum(kept), _) => {
+                    let found = checksum(&file, false, Work::new().with_jobs(jobs));
+                    let found = found.map_err(|error| Error::Internal(error.to_string()))?.checksum;
+                    (found != kept).then(|| (found.to_string(), kept.to_string()))
+                }
+                (Kept::Digest(kept), Some(page_size)) => {
+                    let found = digest_of(&file, page_size)?;
+                    (found != kept).then(|| (found.to_string(), kept.to_string()))
+                }
+                _ => None,
+            })
         });
-        let found = found.await.map_err(|error: Error| error.failure())?.checksum;
-        if found != kept {
+        if let Some((found, kept)) = sums.await.map_err(|error: Error| error.failure())? {
             let cause = format!("the restored file has the checksum {found}, and {kept} was recorded with the point");
             checked.fault(Fault { code: "sqlite.different".to_owned(), object: self.named(checked), cause });
         }
@@ -339,7 +457,15 @@ mod tests {
     #[test]
     fn a_content_that_was_not_recorded_is_a_doubt() {
         let sum = Kept::Sum(Checksum(Checksum::FLAG | 7));
-        for (kept, doubted) in [(sum, false), (Kept::Without, true), (Kept::Gone, true), (Kept::Before05, true)] {
+        let digest = Kept::Digest(Digest::of(b"pages"));
+        for (kept, doubted) in [
+            (sum, false),
+            (digest, false),
+            (Kept::Other, true),
+            (Kept::Without, true),
+            (Kept::Gone, true),
+            (Kept::Before05, true),
+        ] {
             assert_eq!(doubt_about_content(kept).is_some(), doubted, "{kept:?}");
         }
     }

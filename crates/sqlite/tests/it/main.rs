@@ -8,6 +8,7 @@
 mod beside_a_restore;
 mod between_steps;
 mod clocks;
+mod compared;
 mod content_read;
 mod digests;
 mod faults;

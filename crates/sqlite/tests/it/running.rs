@@ -394,3 +394,38 @@ async fn a_copy_that_is_being_made_tells_how_far_it_is() {
     shutdown.begin();
     timeout(PATIENCE, task).await.expect("a bounded end").expect("no panic").expect("a graceful end");
 }
+
+/// A proof asks for the content while the store is away: protection is given up at the limit all the same, and goes on afterwards.
+#[tokio::test(start_paused = true)]
+async fn a_question_for_the_content_does_not_outlast_the_wal_limit() {
+    let mut stage = Stage::new();
+    let app = stage.scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    let options = Options { wal_limit: 256 << 10, sync_interval: Duration::from_millis(200), ..stage.scene.options() };
+    stage.start_with(options);
+    stage.all_is_there(&app, "before").await;
+    stage.store.fail_from(stage.store.call_count());
+    let engine = stage.running.as_ref().expect("it runs").engine.clone();
+    let asked = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.record_content().await }
+    });
+    insert_beside(&app, 1, 100).await;
+    let gave_up = async {
+        loop {
+            let status = engine.status().await.ok().and_then(|status| status.error).map(|error| error.code);
+            if status.as_deref() == Some("sqlite.gave-up") {
+                break;
+            }
+            insert_beside(&app, 5, 4000).await;
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    timeout(PATIENCE, gave_up).await.expect("protection is given up");
+    stage.store.revive();
+    // The session that asked is gone; the next one may answer, or the question was refused with it.
+    let _answered = timeout(PATIENCE, asked).await.expect("it is answered").expect("no panic");
+    stage.all_is_there(&app, "after").await;
+    timeout(PATIENCE, engine.record_content()).await.expect("in time").expect("recorded");
+    stage.stop().await.expect("a graceful stop");
+}

@@ -6,9 +6,10 @@
 //!
 //! This file has the session itself: opening it, one round of work (`drain`), and the reaction to an error. `locate`
 //! finds its place in the history, and `base` takes a base. `deliver` ships captures, and `empty` empties the WAL.
-//! `glance` finds out whether there is work, `revisit` looks at the vault again, and `report` reports the status.
+//! `content` shows the whole database for a proof. `glance` finds out whether there is work, `revisit` looks at the vault again, and `report` reports the status.
 
 mod base;
+mod content;
 mod deliver;
 mod empty;
 mod glance;
