@@ -236,8 +236,9 @@ async fn prove(
     };
     tracing::info!(database = config.name, level = proving.level.name(), "proving");
     let (apart, database, own, before) = (Arc::clone(opener), config.clone(), Arc::clone(proving), before);
-    let work =
-        move || async move { apart.apart(JOBS).prove_as(&database, &own, Asked::BySchedule(before.as_ref()), doubt).await };
+    let work = move || async move {
+        apart.apart(JOBS).prove_as(&database, &own, Asked::BySchedule(before.as_ref()), doubt).await
+    };
     // The proof has its own bound. This one is for work that ignores its own bound.
     let bound = proving.within.saturating_add(Duration::from_secs(3600));
     let end = stop.child_token();
