@@ -305,8 +305,6 @@ pub struct Scan {
     pub chain: Chain,
     /// Size of the database in pages after the last commit; 0 if there was none.
     pub commit: u32,
-    /// The smallest such size of all commits.
-    least: u32,
     /// Every frame up to `end`; sorted and reduced by [`Scan::newest`].
     versions: Vec<PageVersion>,
     committed: usize,
@@ -317,16 +315,7 @@ pub struct Scan {
 impl Scan {
     /// A scan that begins with the frame at `start`, and the chain before it.
     pub fn new(start: u64, chain: Chain) -> Self {
-        Self {
-            start,
-            end: start,
-            chain,
-            commit: 0,
-            least: u32::MAX,
-            versions: Vec::new(),
-            committed: 0,
-            cursor: (start, chain),
-        }
+        Self { start, end: start, chain, commit: 0, versions: Vec::new(), committed: 0, cursor: (start, chain) }
     }
 
     /// Goes back to the last commit: later frames may be overwritten, and have to be read again.
@@ -372,7 +361,6 @@ impl Scan {
             if found.commit != 0 {
                 (self.end, self.chain) = self.cursor;
                 self.commit = found.commit;
-                self.least = self.least.min(found.commit);
                 self.committed = self.versions.len();
                 if self.bytes() >= limit {
                     return false;
@@ -385,17 +373,6 @@ impl Scan {
     /// Whether no transaction was found.
     pub fn is_empty(&self) -> bool {
         self.commit == 0
-    }
-
-    /// The smallest size in pages that the database had after one of the commits; `u32::MAX` if there was none. Pages behind it
-    /// were cut off on the way, and those that are there again may not be in the WAL.
-    ///
-    /// ```
-    /// use seawall_ltx::wal::{Chain, HEADER_SIZE, Scan};
-    /// assert_eq!(Scan::new(HEADER_SIZE, Chain::default()).least(), u32::MAX);
-    /// ```
-    pub fn least(&self) -> u32 {
-        self.least
     }
 
     /// Committed bytes of WAL.
@@ -457,16 +434,6 @@ mod tests {
         let mut scan = Scan::new(HEADER_SIZE, writer.header.chain);
         scan.take(&writer.header, &writer.bytes[HEADER_SIZE as usize..], limit);
         scan
-    }
-
-    #[test]
-    fn the_smallest_size_of_all_commits() {
-        let mut writer = Writer::new(WordOrder::Little, 512, Salts(1, 2));
-        assert_eq!(scan(&writer, u64::MAX).least(), u32::MAX);
-        for (commit, least) in [(9, 9), (0, 9), (4, 4), (7, 4)] {
-            writer.frame(1, commit, 3);
-            assert_eq!(scan(&writer, u64::MAX).least(), least, "{commit}");
-        }
     }
 
     fn pages(scan: Scan) -> Vec<(u32, u32)> {

@@ -52,6 +52,9 @@ impl Database {
         for asked in std::mem::take(&mut *self.asked()) {
             let _gone = asked.send(Err(error.failure()));
         }
+        for asked in std::mem::take(&mut *self.asked_for_content()) {
+            let _gone = asked.send(Err(error.failure()));
+        }
     }
 
     /// The error that unseen programs may write, if it was the last one reported.

@@ -235,13 +235,12 @@ fn capture(
         held,
         tag: None,
     };
-    // Pages that were cut off and came back without being written are needed as well.
-    let (commit, kept) = (scan.commit, position.commit.min(scan.least()));
+    let commit = scan.commit;
     let made = object_header(&after, txid, author.stamp, Some(&range), position.tag);
     let after = Position { tag: Some(Tag::of(&made)), ..after };
     let shipment = Shipment {
         header: made,
-        pages: PageSet::changed(source.page_size(), kept, commit, scan.newest()),
+        pages: PageSet::changed(source.page_size(), position.commit, commit, scan.newest()),
         reader: source.pages()?,
         salts: Some(header.salts),
     };

@@ -6,11 +6,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use seawall_core::{Failure, Kind, Point};
 use seawall_vault::{Digest, Digester};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::asked::{BEGINNING, LOOK};
 use crate::capture::{self, Author, Capture, Extent, Look};
@@ -27,6 +28,9 @@ use crate::wal::{HEADER_SIZE, Salts, Scan};
 
 /// How often to look for a state, and how often to read one again that was overwritten meanwhile.
 pub(super) const ATTEMPTS: u32 = 5;
+
+/// How long the protection may take to give out a state, with the shipping before it.
+const ANSWER: Duration = Duration::from_secs(20);
 
 /// Why there is no state after so many attempts.
 pub(super) const TOO_FAST: &str = "the WAL changes too fast to read the whole database at one point";
@@ -48,7 +52,7 @@ pub(crate) enum Asked {
     State(Box<Frozen>, Option<Box<Capture>>),
     /// The WAL is changing, or its place must be proved first.
     NotNow,
-    /// The system has no locks that one more holder can share.
+    /// The hold is one that can't be shared.
     Never,
 }
 
@@ -165,7 +169,11 @@ impl Database {
             sleep(LOOK).await;
         }
         self.hurry.notify_one();
-        told.await.unwrap_or_else(|_| Err(self.not_running()))
+        // A protection that waits for its database, for room or for its vault doesn't answer.
+        match timeout(ANSWER, told).await {
+            Ok(told) => told.unwrap_or_else(|_| Err(self.not_running())),
+            Err(_) => Err(self.no_content("the protection had no state of the database in time")),
+        }
     }
 
     fn ask_for_content(&self, tell: &mut Option<AskedForContent>) -> bool {

@@ -35,7 +35,7 @@ use crate::layout::{Layout, Stored, digest_key, level_prefix, parse_key};
 use crate::partial::{EndOnDrop, check_integrity_until};
 use crate::prove::{Seen, Strength, differing, examine};
 use crate::restore::restore;
-use crate::sums;
+use crate::sums::{self, Sum};
 use crate::upload::CHUNK;
 
 /// The name of the restored file in the scratch folder.
@@ -78,7 +78,7 @@ enum Kept {
     /// A checksum in the newest object.
     Sum(Checksum),
     /// A digest of the database's pages.
-    Digest(Digest),
+    Digest(Digest, PageSize),
     /// The digest that was recorded with this TXID is of another history.
     Other,
     /// Nothing was recorded.
@@ -92,7 +92,7 @@ enum Kept {
 /// Why the content can't be compared; `None` if it can.
 fn doubt_about_content(newest: Kept) -> Option<String> {
     let why = match newest {
-        Kept::Sum(_) | Kept::Digest(_) => return None,
+        Kept::Sum(_) | Kept::Digest(..) => return None,
         Kept::Without => {
             "no checksum of the whole database was recorded at this point (the process that protects it records one before each of its \
              own proofs)"
@@ -158,13 +158,9 @@ impl Setting<'_> {
         checked.objects = planned.objects.len() as u64;
         let mut doubts = planned.doubts.clone();
         let mut chain = self.chain(&planned);
-        let mut page_size = None;
         let needed = match chain.as_ref().and_then(|chain| chain.last()) {
             Some(newest) => match Heads::of(self.vault).header(newest).await {
-                Ok(header) => {
-                    page_size = Some(header.page_size);
-                    u64::from(header.commit) * u64::from(header.page_size.get())
-                }
+                Ok(header) => u64::from(header.commit) * u64::from(header.page_size.get()),
                 Err(error) => {
                     checked.fault(fault(&error, &request.when).ok_or_else(|| error.failure())?);
                     by_objects(&planned)
@@ -179,12 +175,15 @@ impl Setting<'_> {
             false => None,
         };
         let mut beyond = Vec::new();
-        let started = Instant::now();
+        let mut started = Instant::now();
         let mut done = self.restore(instead.as_ref().unwrap_or(&request.when), &output, false).await;
         match (&instead, &done) {
             (Some(_), Ok(_)) => beyond = chain.clone().unwrap_or_default(),
             // Its objects were merged or deleted just now.
-            (Some(_), Err(_)) => done = self.restore(&request.when, &output, false).await,
+            (Some(_), Err(_)) => {
+                started = Instant::now();
+                done = self.restore(&request.when, &output, false).await;
+            }
             (None, _) => {}
         }
         match done {
@@ -222,7 +221,7 @@ impl Setting<'_> {
                 checked.doubts.push(doubt);
                 checked.reachable = Level::Engine;
             }
-            self.compare(output.clone(), kept, page_size, checked).await?;
+            self.compare(output.clone(), kept, checked).await?;
         }
         if request.level >= Level::Engine {
             let mut found = check(&output, IntegrityCheck::Full).await;
@@ -277,7 +276,12 @@ impl Setting<'_> {
         };
         let when = When::Position(recorded.to_string());
         let planned = self.restore(&when, output, true).await.ok()?;
-        let is_there = planned.point.position == recorded.to_string();
+        // A record of another history, or none, must not keep the newest point from being restored.
+        let last = self.chain(&planned)?.last().copied()?;
+        let header = Heads::of(self.vault).header(&last).await.ok()?;
+        let tag = Tag::after(&header, last.level);
+        let is_there = planned.point.position == recorded.to_string()
+            && self.sum_at(recorded).await.is_some_and(|sum| sum.of(tag).is_some());
         (is_there && newest.point.moment.since(planned.point.moment) <= NEAR).then_some(when)
     }
 
@@ -286,13 +290,22 @@ impl Setting<'_> {
         let Some((last, txid)) = last.zip(checked.point.as_ref().and_then(|point| point.position.parse().ok())) else {
             return Ok(Kept::Without);
         };
-        let Some(sum) = sums::at(self.vault, txid).await? else { return Ok(Kept::Without) };
+        let Some(sum) = self.sum_at(txid).await else { return Ok(Kept::Without) };
         let header = match Heads::of(self.vault).header(&last).await {
             Ok(header) => header,
             Err(Error::Vault(error)) if error.is_not_found() => return Ok(Kept::Gone),
             Err(error) => return Err(error.failure()),
         };
-        Ok(sum.of(Tag::after(&header, last.level)).map_or(Kept::Other, Kept::Digest))
+        let kept = sum.of(Tag::after(&header, last.level));
+        Ok(kept.map_or(Kept::Other, |digest| Kept::Digest(digest, header.page_size)))
+    }
+
+    /// The record of a point. One that can't be read counts as none: the objects of the point may be sound all the same.
+    async fn sum_at(&self, txid: Txid) -> Option<Sum> {
+        sums::at(self.vault, txid).await.unwrap_or_else(|error| {
+            tracing::debug!("the recorded content of {txid} isn't compared: {error}");
+            None
+        })
     }
 
     /// Reads each object of the chain, and those `beyond` its end, and compares it with its digest. Returns the checksum of the
@@ -392,22 +405,16 @@ impl Setting<'_> {
     }
 
     /// Compares the restored file with what was recorded of the whole database.
-    async fn compare(
-        &self,
-        file: PathBuf,
-        kept: Kept,
-        page_size: Option<PageSize>,
-        checked: &mut Checked,
-    ) -> Result<(), Failure> {
+    async fn compare(&self, file: PathBuf, kept: Kept, checked: &mut Checked) -> Result<(), Failure> {
         let jobs = NonZeroUsize::new(self.jobs).unwrap_or(NonZeroUsize::MIN);
         let sums = blocking(move || {
-            Ok(match (kept, page_size) {
-                (Kept::Sum(kept), _) => {
+            Ok(match kept {
+                Kept::Sum(kept) => {
                     let found = checksum(&file, false, Work::new().with_jobs(jobs));
                     let found = found.map_err(|error| Error::Internal(error.to_string()))?.checksum;
                     (found != kept).then(|| (found.to_string(), kept.to_string()))
                 }
-                (Kept::Digest(kept), Some(page_size)) => {
+                Kept::Digest(kept, page_size) => {
                     let found = digest_of(&file, page_size)?;
                     (found != kept).then(|| (found.to_string(), kept.to_string()))
                 }
@@ -457,7 +464,7 @@ mod tests {
     #[test]
     fn a_content_that_was_not_recorded_is_a_doubt() {
         let sum = Kept::Sum(Checksum(Checksum::FLAG | 7));
-        let digest = Kept::Digest(Digest::of(b"pages"));
+        let digest = Kept::Digest(Digest::of(b"pages"), PageSize::new(512).expect("a page size"));
         for (kept, doubted) in [
             (sum, false),
             (digest, false),

@@ -9,7 +9,7 @@ use crate::content::{ATTEMPTS, Asked, Frozen, TOO_FAST, freeze};
 use crate::error::Error;
 
 /// For how long a state is held while the vault doesn't take the capture that gives it a point.
-const HELD: Duration = Duration::from_secs(30);
+const HELD: Duration = Duration::from_secs(15);
 
 impl Session<'_> {
     /// Answers the callers that asked for a state. What is committed is shipped before, so that the state has a point.
@@ -31,8 +31,14 @@ impl Session<'_> {
             if asked.is_closed() {
                 continue;
             }
-            let frozen = self.frozen().await?;
-            let _gone = asked.send(frozen.map_err(|what| self.database.no_content(what)));
+            let frozen = match self.frozen().await {
+                Ok(frozen) => frozen.map_err(|what| self.database.no_content(what)),
+                Err(error) => {
+                    let _gone = asked.send(Err(error.failure()));
+                    return Err(error);
+                }
+            };
+            let _gone = asked.send(frozen);
         }
         Ok(())
     }
@@ -64,7 +70,7 @@ impl Session<'_> {
                     }
                 }
                 Asked::Never => {
-                    return Ok(Err("this system has no locks by which the database could be held for reading"));
+                    return Ok(Err("the hold on the WAL can't be shared now"));
                 }
                 Asked::NotNow => sleep(RELOOK).await,
             }
