@@ -78,6 +78,10 @@ pub trait Protect: Send + Sync {
     /// Asks a running protection to ship now instead of when the next object is due. Returns the point that holds
     /// everything that was committed before the call. The caller bounds how long to wait.
     async fn sync(&self) -> Result<Point, Failure>;
+
+    /// Has a running protection that waits after a failure try again at once: a person may have mended the cause. Engines whose waits are
+    /// short do nothing.
+    fn hurry(&self) {}
 }
 
 /// The points that can be restored, and checks of them.

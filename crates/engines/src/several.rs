@@ -242,6 +242,12 @@ impl Protect for SeveralEngine {
     async fn sync(&self) -> Result<Point, Failure> {
         ask::protection(&*self.inner)?.sync().await
     }
+
+    fn hurry(&self) {
+        if let Some(protection) = self.inner.protection() {
+            protection.hurry();
+        }
+    }
 }
 
 /// What an engine knows of its histories.

@@ -223,6 +223,12 @@ impl Protect for Leased {
     async fn sync(&self) -> Result<Point, Failure> {
         ask::protection(&*self.engine)?.sync().await
     }
+
+    fn hurry(&self) {
+        if let Some(protection) = self.engine.protection() {
+            protection.hurry();
+        }
+    }
 }
 
 #[async_trait]

@@ -123,6 +123,12 @@ impl<O: Open> Protect for Late<O> {
     async fn sync(&self) -> Result<Point, Failure> {
         ask::protection(&**self.engine().await?)?.sync().await
     }
+
+    fn hurry(&self) {
+        if let Some(protection) = self.engine.get().and_then(|engine| engine.protection()) {
+            protection.hurry();
+        }
+    }
 }
 
 #[async_trait]
