@@ -306,7 +306,8 @@ fn a_base_whose_packs_are_gone_protects_nothing_and_another_one_is_made() {
     assert!(status["error"].is_null(), "{status}");
     site.commit(3);
     site.seawall(&["sync", "shop", "--wait"]).ok();
-    let timeline = site.seawall(&["timeline", "shop", "--json"]).ok().json();
+    // The first base still restores nothing, which is told.
+    let timeline = site.seawall(&["timeline", "shop", "--json"]).exits(3).json();
     assert_eq!(timeline["spans"].as_array().map(Vec::len), Some(1), "{timeline}");
     let sums = site.sums();
     process.stop().ok();
@@ -350,7 +351,7 @@ fn variables_of_the_configuration_reach_the_server_that_recovers() {
     let variables = [("SHOPS_PLACE", vault), ("SHOPS_CHANNEL", "http://127.0.0.1:9/x".to_owned())];
     let mut site = Site::at(server, &url, "${SHOPS_PLACE}", CONTINUOUS, &variables);
     let text = std::fs::read_to_string(&site.config).expect("a configuration");
-    let channel = "notifications:\n  - { type: webhook, url: \"${SHOPS_CHANNEL}\" }\n";
+    let channel = "notify:\n  - { type: webhook, url: \"${SHOPS_CHANNEL}\" }\n";
     std::fs::write(&site.config, format!("{channel}{text}")).expect("written");
     let mut process = site.protect();
     site.until_protected();
