@@ -260,6 +260,108 @@ fn a_vault_that_is_emptied_behind_the_process_gets_a_base_at_once() {
     assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
 }
 
+/// Packs and parts of indexes that a vault has.
+fn packs(site: &Site) -> Vec<PathBuf> {
+    let listed = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let clusters: Vec<PathBuf> = listed(&site.vault.join("physical")).collect();
+    let bases: Vec<PathBuf> = clusters.iter().flat_map(|cluster| listed(&cluster.join("bases"))).collect();
+    let objects = bases.iter().flat_map(|base| listed(base));
+    objects.filter(|object| object.extension().is_some_and(|end| end == "zst")).collect()
+}
+
+#[test]
+fn a_base_whose_packs_are_gone_protects_nothing_and_another_one_is_made() {
+    let mut site = Site::start(18, "max_slot_wal_keep_size = '1GB'\n", CONTINUOUS);
+    let mut process = site.protect();
+    site.until_protected();
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    process.stop().ok();
+    let objects = packs(&site);
+    assert!(!objects.is_empty());
+    for object in &objects {
+        std::fs::remove_file(object).expect("removed");
+    }
+    // The manifest and the log are all there, and nothing is restored.
+    let timeline = site.seawall(&["timeline", "shop", "--json"]).json();
+    assert_eq!(timeline["spans"].as_array().map(Vec::len), Some(0), "{timeline}");
+    assert!(timeline["doubts"].to_string().contains(".zst"), "{timeline}");
+    let status = site.status().expect("a status");
+    assert!(status["protected"].is_null(), "{status}");
+    let none = site.server.folder().join("none").display().to_string();
+    for arguments in [&["--dry-run"][..], &[]] {
+        let refused = site.seawall(&[&["restore", "shop", "-o", &none, "--json"], arguments].concat());
+        assert_ne!(refused.code(), 0);
+        let refused = refused.json();
+        assert_eq!(refused["error"]["code"], "archive.corrupt", "{refused}");
+        assert!(refused["error"]["object"].as_str().is_some_and(|object| object.ends_with(".zst")), "{refused}");
+        assert!(!Path::new(&none).exists());
+    }
+    // The first look of a process tells it, and what is missing is sent again.
+    let mut process = site.protect();
+    wait::until("another base", LATE, || (site.bases() == 2).then_some(()));
+    let told = process.stderr();
+    assert!(told.contains("postgres.base-gone") && told.contains(".zst"), "{told}");
+    let status = site.until_protected();
+    assert!(status["error"].is_null(), "{status}");
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    // The first base still restores nothing, which is told.
+    let timeline = site.seawall(&["timeline", "shop", "--json"]).exits(3).json();
+    assert_eq!(timeline["spans"].as_array().map(Vec::len), Some(1), "{timeline}");
+    let sums = site.sums();
+    process.stop().ok();
+    site.server.kill();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn a_slot_that_is_left_behind_is_told_with_the_statement() {
+    let mut site = Site::start(18, "max_slot_wal_keep_size = '1GB'\n", CONTINUOUS);
+    let mut process = site.protect();
+    site.until_protected();
+    process.stop().ok();
+    let text = std::fs::read_to_string(&site.config).expect("a configuration");
+    std::fs::write(&site.config, text.replace("{ base:", "{ slot: another, base:")).expect("written");
+    let mut process = site.protect();
+    site.commit(1);
+    let told = || site.status().filter(|status| status["error"]["code"] == "postgres.slot-left");
+    let status = wait::until("the slot to be told", LATE, told);
+    let statement = "SELECT pg_drop_replication_slot('seawall')";
+    assert!(status["error"]["next"].as_str().is_some_and(|next| next.contains(statement)), "{status}");
+    let doctor = site.seawall(&["doctor", "--json"]).json();
+    let finding = |finding: &&Value| finding["check"] == "settings" && finding.to_string().contains(statement);
+    assert!(doctor.as_array().expect("findings").iter().any(|one| finding(&one)), "{doctor}");
+    process.stop().ok();
+    site.server.sql("postgres", statement);
+    let mut process = site.protect();
+    let status = site.until_protected();
+    assert!(status["error"].is_null(), "{status}");
+    site.commit(2);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    let sums = site.sums();
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn variables_of_the_configuration_reach_the_server_that_recovers() {
+    let server = Site::server(18, "max_slot_wal_keep_size = '1GB'\n");
+    let (url, vault) = (server.url_as("seawall", "postgres"), server.folder_of_its_own("vault"));
+    let variables = [("SHOPS_PLACE", vault), ("SHOPS_CHANNEL", "http://127.0.0.1:9/x".to_owned())];
+    let mut site = Site::at(server, &url, "${SHOPS_PLACE}", CONTINUOUS, &variables);
+    let text = std::fs::read_to_string(&site.config).expect("a configuration");
+    let channel = "notify:\n  - { type: webhook, url: \"${SHOPS_CHANNEL}\" }\n";
+    std::fs::write(&site.config, format!("{channel}{text}")).expect("written");
+    let mut process = site.protect();
+    site.until_protected();
+    site.commit(3);
+    site.seawall(&["sync", "shop", "--wait"]).ok();
+    let sums = site.sums();
+    process.stop().ok();
+    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+}
+
 #[test]
 fn behind_a_failover_to_a_server_that_lacks_the_end_of_the_newest_base_one_is_made() {
     let settings = "max_slot_wal_keep_size = '1GB'\n";

@@ -339,7 +339,45 @@ fn cluster_restored_and_started_says_what_it_reached() {
         })
         .expect("it starts");
         assert_eq!(recovered.sql("postgres", SUMS), sums, "{major}");
+        // Nothing of the recovery is left, and a standby that takes the settings over follows the server.
+        assert!(!recovered.data().join("seawall.recovery").exists());
+        followed(&recovered, &sums);
     }
+}
+
+/// Makes a standby of a server that has these sums, and waits until it has what the server gets then.
+fn followed(server: &Server, sums: &str) {
+    let standby = Server::standby_of(server);
+    server.sql("postgres", "CREATE TABLE later AS SELECT 7 AS n");
+    let there = || standby.try_sql("postgres", "SELECT n FROM later").filter(|n| n == "7");
+    wait::until("the standby to follow", Duration::from_secs(60), there);
+    assert_eq!(standby.sql("postgres", SUMS), sums);
+}
+
+#[test]
+fn cluster_standby_of_a_restored_server_follows_it_when_the_recovery_was_ended_by_the_statements() {
+    let mut site = Site::start(18);
+    site.commit(10);
+    site.base();
+    site.commit(5);
+    let (sums, lsn) = (site.sums(), site.server.sql("postgres", "SELECT pg_current_wal_insert_lsn()"));
+    site.commit(5);
+    site.archive();
+    let mut told = String::new();
+    let recovered = Server::restored(&site.server, |data| {
+        let (vault, to, target) = (site.vault.display().to_string(), data.display().to_string(), format!("lsn:{lsn}"));
+        told = run("seawall", &mut seawall(&["restore", &vault, "-o", &to, "--target", &target])).ok().stdout.clone();
+    })
+    .expect("it recovers");
+    assert_eq!(recovered.sql("postgres", SUMS), sums);
+    let (_, statements) = told.split_once("for the recovery alone: ").expect("statements");
+    let statements: Vec<&str> = statements.lines().next().expect("a line").split_terminator(';').collect();
+    assert_eq!(statements.len(), 10, "{told}");
+    for statement in statements {
+        recovered.sql("postgres", statement);
+    }
+    std::fs::remove_file(recovered.data().join("seawall.recovery")).expect("removed");
+    followed(&recovered, &sums);
 }
 
 #[test]

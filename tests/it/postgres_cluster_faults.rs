@@ -3,8 +3,9 @@
 
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::{Shutdown, TcpListener};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use seawall_tests::{Process, run, wait};
@@ -58,6 +59,26 @@ fn cluster_base_names_the_grants_that_are_missing() {
     assert!(site.objects("").is_empty(), "nothing was written");
     site.server.sql("postgres", statement);
     site.base();
+}
+
+#[test]
+fn cluster_base_passes_over_what_is_no_regular_file() {
+    let mut site = Site::start(15);
+    site.commit(5);
+    let data = site.server.data();
+    std::fs::create_dir(data.join("run")).expect("made");
+    assert!(Command::new("mkfifo").arg(data.join("pipe")).status().expect("mkfifo").success());
+    let _sockets = ["other.sock", "run/.s.PGSQL.5499"].map(|name| UnixListener::bind(data.join(name)).expect("bound"));
+    std::fs::write(data.join("run/.s.PGSQL.5499.lock"), "1\n").expect("written");
+    std::fs::write(data.join("empty"), "").expect("written");
+    assert!(Command::new("chmod").arg("-R").arg("a+rX").arg(data.join("run")).status().expect("chmod").success());
+    // Opening the pipe would wait for ever.
+    site.base();
+    site.archive();
+    let recovered = site.recovered(&[]);
+    assert_eq!(recovered.sql("postgres", SUMS), site.sums());
+    assert_eq!(names(&recovered.data().join("run")), Vec::<String>::new());
+    assert!(recovered.data().join("empty").is_file());
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! In a `seawall.yml`, `${NAME}` in a value is replaced after YAML has been read, so that no variable's content can
 //! become a key. In a `litestream.yml`, the text is expanded before it is read, as Litestream does.
 
+use std::collections::BTreeSet;
+
 use seawall_vault::Environment;
 
 use crate::document::{Entry, Node, Value};
@@ -75,6 +77,19 @@ pub fn expand_text(text: &str, environment: &Environment, pid: u32) -> String {
     out
 }
 
+/// The names of the variables that a text of either format names: all that it may need of an environment.
+pub fn named(text: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        let tail = &rest[dollar + 1..];
+        let (name, used) = shell_name(tail);
+        names.extend(name.map(str::to_owned));
+        rest = &tail[used..];
+    }
+    names
+}
+
 /// The name after a `$`, and the bytes that it takes up. `(None, 0)` means that there is no name, `(None, n)` that a
 /// broken name of n bytes is dropped.
 fn shell_name(tail: &str) -> (Option<&str>, usize) {
@@ -114,6 +129,18 @@ mod tests {
             assert_eq!(expand_strict(text, &environment()), expected.map(str::to_owned), "{text}");
         }
         assert!(expand_strict("${A", &environment()).is_err());
+    }
+
+    #[test]
+    fn variables_that_a_text_names() {
+        for (text, expected) in [
+            ("plain", &[][..]),
+            ("vault: ${A}/${B_2}\nkey: $A", &["A", "B_2"]),
+            ("100$ and $ 5 ${A", &[]),
+            ("grün$A€ ${B-2}", &["A", "B-2"]),
+        ] {
+            assert_eq!(named(text).iter().collect::<Vec<_>>(), expected, "{text}");
+        }
     }
 
     #[test]

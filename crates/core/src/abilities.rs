@@ -84,6 +84,10 @@ pub trait Protect: Send + Sync {
     async fn record_content(&self) -> Result<Option<Point>, Failure> {
         Ok(None)
     }
+
+    /// Has a running protection that waits after a failure try again at once: a person may have mended the cause. Engines whose waits are
+    /// short do nothing.
+    fn hurry(&self) {}
 }
 
 /// The points that can be restored, and checks of them.

@@ -173,6 +173,10 @@ impl ClusterSource for Hooked {
         self.source.heard().await
     }
 
+    async fn left_slots(&self, own: Option<&str>) -> Result<Option<Failure>, Failure> {
+        self.source.left_slots(own).await
+    }
+
     async fn settings(&self) -> Result<Settings, Failure> {
         self.source.settings().await
     }

@@ -246,6 +246,12 @@ impl Protect for SeveralEngine {
     async fn record_content(&self) -> Result<Option<Point>, Failure> {
         ask::protection(&*self.inner)?.record_content().await
     }
+
+    fn hurry(&self) {
+        if let Some(protection) = self.inner.protection() {
+            protection.hurry();
+        }
+    }
 }
 
 /// What an engine knows of its histories.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use seawall_agent::config::{Config, socket_of};
+use seawall_agent::config::{Config, socket_of, variables_of};
 use seawall_core::{Failure, Kind};
 
 use crate::arguments::ConfigArguments;
@@ -42,9 +43,9 @@ pub(crate) fn socket(arguments: &ConfigArguments, edge: &Edge) -> Result<Option<
     }
 }
 
-/// The file of the configuration that is named, else of the default one.
-pub(crate) fn file(arguments: &ConfigArguments, edge: &Edge) -> Result<Option<PathBuf>, Failure> {
-    Ok(find(arguments, edge)?.map(|(file, _)| file))
+/// The file of the configuration that is named, else of the default one, and the variables that it names.
+pub(crate) fn file(arguments: &ConfigArguments, edge: &Edge) -> Result<Option<(PathBuf, BTreeSet<String>)>, Failure> {
+    Ok(find(arguments, edge)?.map(|(file, text)| (file, variables_of(&text))))
 }
 
 /// The text of the configuration that is named, else of the default one, with its file.

@@ -35,6 +35,7 @@ pub use web::WebConfig;
 
 pub use seawall_config::absolute;
 pub use seawall_config::error::{ConfigError, Problem};
+pub use seawall_config::expand::named as variables_of;
 pub use seawall_config::pattern::Pattern;
 pub use seawall_config::place::{as_litestream, read_place};
 pub use seawall_config::size::parse_size;

@@ -133,6 +133,10 @@ impl Fleet {
     pub(crate) fn adjust(&self, config: &DatabaseConfig) -> Vec<&'static str> {
         let mut entries = self.entries();
         let Some(entry) = entries.by_source.get_mut(&config.source()) else { return Vec::new() };
+        // A person may have mended what it waits for.
+        if let Some(protection) = entry.member.engine.as_ref().ok().and_then(|engine| engine.protection()) {
+            protection.hurry();
+        }
         let held = &mut entry.member.config;
         let alarms = std::mem::replace(&mut held.alarms, Arc::clone(&config.alarms)) != config.alarms;
         let prove = std::mem::replace(&mut held.prove, config.prove.clone()) != config.prove;

@@ -227,6 +227,12 @@ impl Protect for Leased {
     async fn record_content(&self) -> Result<Option<Point>, Failure> {
         ask::protection(&*self.engine)?.record_content().await
     }
+
+    fn hurry(&self) {
+        if let Some(protection) = self.engine.protection() {
+            protection.hurry();
+        }
+    }
 }
 
 #[async_trait]

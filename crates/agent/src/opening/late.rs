@@ -127,6 +127,12 @@ impl<O: Open> Protect for Late<O> {
     async fn record_content(&self) -> Result<Option<Point>, Failure> {
         ask::protection(&**self.engine().await?)?.record_content().await
     }
+
+    fn hurry(&self) {
+        if let Some(protection) = self.engine.get().and_then(|engine| engine.protection()) {
+            protection.hurry();
+        }
+    }
 }
 
 #[async_trait]

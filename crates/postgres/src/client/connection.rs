@@ -274,6 +274,11 @@ impl Connection {
         Error::Server { object: self.server.clone(), error }
     }
 
+    /// The server did something not in time.
+    pub(crate) fn late(&self, cause: String) -> Error {
+        Error::Connection { server: self.server.clone(), cause }
+    }
+
     pub(crate) fn confused(&self, what: &str) -> Error {
         Error::Protocol { object: self.server.clone(), cause: format!("the server sent {what}") }
     }

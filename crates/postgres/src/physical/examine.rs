@@ -4,6 +4,7 @@ use seawall_core::{Failure, Kind};
 
 use super::base::{self, rights};
 use super::receive::{ReceiveOptions, Settings, settings};
+use super::slots;
 use crate::client::Target;
 
 /// What a server has.
@@ -13,8 +14,8 @@ pub struct Examined {
     pub server: String,
     /// Why no base can be made, or the log can't be received; empty if nothing is known that refuses it.
     pub refusals: Vec<Failure>,
-    /// A setting with which protection works, and shouldn't be left.
-    pub warning: Option<Failure>,
+    /// Settings with which protection works, and shouldn't be left, and slots that were left behind.
+    pub warnings: Vec<Failure>,
 }
 
 /// Looks at a server. `receive` is how its log is received; `None` where the server pushes it.
@@ -23,8 +24,8 @@ pub struct Examined {
 /// When the server can't be reached.
 pub async fn examine(target: &Target, receive: Option<&ReceiveOptions>) -> Result<Examined, Failure> {
     let mut connection = base::connect(target).await?;
-    let mut examined =
-        Examined { server: format!("PostgreSQL {}", connection.version / 10_000), refusals: Vec::new(), warning: None };
+    let server = format!("PostgreSQL {}", connection.version / 10_000);
+    let mut examined = Examined { server, refusals: Vec::new(), warnings: Vec::new() };
     let name = target.to_string();
     examined.refusals.extend(rights::check(&mut connection, &name).await.err().map(Failure::from));
     if let Some(options) = receive {
@@ -32,8 +33,10 @@ pub async fn examine(target: &Target, receive: Option<&ReceiveOptions>) -> Resul
         let level = connection.setting("wal_level").await?;
         examined.refusals.extend(cannot_stream(replicates, level.as_deref(), target));
         let found = Settings::of(&mut connection, options.synchronous).await?;
-        examined.warning = settings(options.synchronous, &found, &name);
+        examined.warnings.extend(settings(options.synchronous, &found, &name));
     }
+    let own = receive.map(|options| options.slot.as_str());
+    examined.warnings.extend(slots::left(&mut connection, own, &name).await?);
     connection.close().await;
     Ok(examined)
 }

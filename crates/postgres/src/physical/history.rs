@@ -9,8 +9,9 @@ use futures::TryStreamExt as _;
 use seawall_archive::SetId;
 use seawall_archive::log::{Contents, Line, Log, LogError, LogFile, LogObject, Lsn, SegmentName, TimelineId};
 use seawall_core::{Failure, Finding, Hole, LevelSummary, Moment, Point, Progress, Span, Timeline, Verification};
-use seawall_vault::Vault;
+use seawall_vault::{ObjectKey, Vault};
 
+use super::base::store::Present;
 use super::base::{self, BaseManifest, Listed, Sealed, layout, store};
 use super::receive::SegmentHeader;
 use super::recover::choose::Reach;
@@ -20,7 +21,10 @@ use crate::Error;
 /// A base, and how far its log goes.
 struct Held {
     manifest: BaseManifest,
+    /// `None` where the vault lacks log that it needs, or an object.
     reach: Option<Reach>,
+    /// An object that it needs, and that the vault lacks or has with another size.
+    lacks: Option<ObjectKey>,
 }
 
 /// What a vault holds of a cluster.
@@ -33,22 +37,26 @@ struct All {
     log: Option<Contents>,
 }
 
-/// Reads the manifests of the `listed` bases, and lists the log.
-async fn all_of(vault: &Vault, listed: &[Listed]) -> Result<All, Error> {
+/// Reads the manifests of all bases, and lists the log.
+async fn all_of(vault: &Vault) -> Result<All, Error> {
+    let (listed, present) = base::look(vault).await?;
     let contents = match &Log::open(vault).await? {
         Some(log) => Some(line::survey(log).await?),
         None => None,
     };
     let (mut held, mut unread) = (Vec::new(), Vec::new());
-    for listed in listed.iter().copied() {
+    for (listed, _) in listed {
         match base::manifest(vault, listed).await {
             Ok(manifest) => {
                 let BaseManifest { timeline, start, stop, .. } = manifest;
+                let marks = store::marks(listed.system, &manifest)?;
+                let lacks = store::lacks(vault, listed, &marks, &present).await?;
                 let reach = contents
                     .as_ref()
+                    .filter(|_| lacks.is_none())
                     .and_then(|(contents, written)| line::reach(contents, written, timeline, start, stop))
                     .filter(|reach| reach.lsn >= stop);
-                held.push(Held { manifest, reach });
+                held.push(Held { manifest, reach, lacks });
             }
             Err(error) => unread.push((layout::manifest(listed.system, listed.id)?.to_string(), error)),
         }
@@ -62,7 +70,7 @@ async fn all_of(vault: &Vault, listed: &[Listed]) -> Result<All, Error> {
 /// # Errors
 /// When the vault can't be listed, or the log's own documents can't be read.
 pub async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
-    let All { held, unread, log } = all_of(vault, &base::list(vault).await?).await?;
+    let All { held, unread, log } = all_of(vault).await?;
     let (spans, holes, mut doubts) = join(&held, |timeline| trimmed(log.as_ref(), timeline));
     doubts.extend(unread.iter().map(|(object, error)| format!("{object} can't be read: {error}")));
     let mut levels = Vec::new();
@@ -118,13 +126,25 @@ pub(super) struct Brief {
 
 /// The manifests that earlier looks read, each with what the listing said of it then: a manifest never changes, so it is read once.
 #[derive(Debug, Default)]
-pub(super) struct Known(BTreeMap<Listed, (u128, Brief)>);
+pub(super) struct Known(BTreeMap<Listed, Read>);
+
+/// A manifest that was read.
+#[derive(Debug)]
+struct Read {
+    /// What the listing said of it.
+    mark: u128,
+    brief: Brief,
+    /// What stands for each object that the base needs.
+    needs: Vec<u64>,
+}
 
 /// What a look at a vault finds.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The newest base that restores something, with the newest point; `None` if none restores anything.
     pub(super) newest: Option<Newest>,
+    /// An object that a newer base needs, of which the log is there, and that the vault lacks or has with another size.
+    pub(super) lacking: Option<(SetId, ObjectKey)>,
     /// The newest base whose manifest can be read, whether it restores anything or not.
     pub(super) last: Option<Brief>,
     /// How far the log goes from the start of the base `last` on.
@@ -133,11 +153,16 @@ pub(super) struct Found {
     pub(super) log: Option<Log>,
 }
 
-/// Looks at the `listed` bases and the log.
+/// Looks at the `listed` bases, of which these objects are `present`, and at the log. A base that lacks an object restores nothing.
 ///
 /// # Errors
 /// When the vault can't be listed, or a manifest can't be read because the vault is away for a moment.
-pub(super) async fn find(vault: &Vault, listed: &[(Listed, u128)], known: &mut Known) -> Result<Found, Error> {
+pub(super) async fn find(
+    vault: &Vault,
+    listed: &[(Listed, u128)],
+    present: &Present,
+    known: &mut Known,
+) -> Result<Found, Error> {
     let (mut written, mut contents) = (line::Written::default(), None);
     let log = Log::open(vault).await?;
     if let Some(log) = &log {
@@ -145,7 +170,7 @@ pub(super) async fn find(vault: &Vault, listed: &[(Listed, u128)], known: &mut K
         let mut see = |object: LogObject, at: Moment| written.add(object, at, size);
         contents = Some(log.contents_beside(&mut see).await?);
     }
-    known.0.retain(|base, (mark, _)| listed.binary_search(&(*base, *mark)).is_ok());
+    known.0.retain(|base, read| listed.binary_search(&(*base, read.mark)).is_ok());
     for (base, mark) in listed {
         if known.0.contains_key(base) {
             continue;
@@ -154,7 +179,8 @@ pub(super) async fn find(vault: &Vault, listed: &[(Listed, u128)], known: &mut K
             Ok(manifest) => {
                 let BaseManifest { id, ended, timeline, start, stop, segment, .. } = manifest;
                 let brief = Brief { id, ended, timeline, start, stop, segment, bytes: manifest.totals.bytes };
-                known.0.insert(*base, (*mark, brief));
+                let needs = store::marks(base.system, &manifest)?;
+                known.0.insert(*base, Read { mark: *mark, brief, needs });
             }
             Err(error) if is_unavailable(&error) => return Err(error),
             // The next look tries again.
@@ -162,23 +188,31 @@ pub(super) async fn find(vault: &Vault, listed: &[(Listed, u128)], known: &mut K
         }
     }
     let reach = |contents, brief: &Brief| line::reach(contents, &written, brief.timeline, brief.start, brief.stop);
-    let newest = contents.as_ref().and_then(|contents| {
-        let its = |brief: &Brief| reach(contents, brief).filter(|reach| reach.lsn >= brief.stop);
-        let (brief, reach) = known.0.values().rev().find_map(|(_, brief)| Some((*brief, its(brief)?)))?;
-        Some(Newest {
-            id: brief.id,
-            ended: brief.ended,
-            timeline: reach.timeline,
-            start: brief.start,
-            stop: brief.stop,
-            bytes: brief.bytes,
-            point: Point { position: reach.lsn.to_string(), moment: reach.until.max(brief.ended) },
-            is_cut_off: is_cut_off(contents, reach),
-        })
-    });
-    let last = known.0.values().next_back().map(|(_, brief)| *brief);
+    let (mut newest, mut lacking) = (None, None);
+    if let Some(contents) = &contents {
+        for (base, Read { brief, needs, .. }) in known.0.iter().rev() {
+            let Some(its) = reach(contents, brief).filter(|reach| reach.lsn >= brief.stop) else { continue };
+            match store::lacks(vault, *base, needs, present).await? {
+                Some(key) => lacking = lacking.or(Some((base.id, key))),
+                None => {
+                    newest = Some(Newest {
+                        id: brief.id,
+                        ended: brief.ended,
+                        timeline: its.timeline,
+                        start: brief.start,
+                        stop: brief.stop,
+                        bytes: brief.bytes,
+                        point: Point { position: its.lsn.to_string(), moment: its.until.max(brief.ended) },
+                        is_cut_off: is_cut_off(contents, its),
+                    });
+                    break;
+                }
+            }
+        }
+    }
+    let last = known.0.values().next_back().map(|read| read.brief);
     let reached = last.zip(contents.as_ref()).and_then(|(brief, contents)| Some(reach(contents, &brief)?.lsn));
-    Ok(Found { newest, last, reached, log })
+    Ok(Found { newest, lacking, last, reached, log })
 }
 
 /// The newest base that restores something; `None` if none does.
@@ -186,7 +220,8 @@ pub(super) async fn find(vault: &Vault, listed: &[(Listed, u128)], known: &mut K
 /// # Errors
 /// As [`find`].
 pub(super) async fn newest(vault: &Vault) -> Result<Option<Newest>, Error> {
-    Ok(find(vault, &base::list_marked(vault).await?, &mut Known::default()).await?.newest)
+    let (listed, present) = base::look(vault).await?;
+    Ok(find(vault, &listed, &present, &mut Known::default()).await?.newest)
 }
 
 /// Whether an object may be read a moment later.
@@ -216,12 +251,17 @@ fn trimmed(log: Option<&Contents>, timeline: u32) -> Option<Lsn> {
 /// a timeline. Pure.
 fn join(held: &[Held], trimmed: impl Fn(u32) -> Option<Lsn>) -> (Vec<Span>, Vec<Hole>, Vec<String>) {
     let (mut spans, mut holes, mut doubts): (Vec<(Span, Reach)>, Vec<Hole>, Vec<String>) = Default::default();
-    for Held { manifest, reach } in held {
+    for Held { manifest, reach, lacks } in held {
         let Some(reach) = *reach else {
-            doubts.push(format!(
-                "the base {} restores nothing: its log, up to {}, isn't in the vault",
-                manifest.id, manifest.stop
-            ));
+            let id = manifest.id;
+            doubts.push(match lacks {
+                Some(key) => {
+                    format!("the base {id} restores nothing: {key}, which it needs, is missing or has another size")
+                }
+                None => {
+                    format!("the base {id} restores nothing: its log, up to {}, isn't in the vault", manifest.stop)
+                }
+            });
             continue;
         };
         let from = Point { position: manifest.id.to_string(), moment: manifest.ended };
@@ -255,7 +295,7 @@ fn join(held: &[Held], trimmed: impl Fn(u32) -> Option<Lsn>) -> (Vec<Span>, Vec<
 /// # Errors
 /// When the vault can't be reached. What is wrong with an object is a finding.
 pub async fn verify(vault: &Vault, now: Moment, progress: Arc<dyn Progress>) -> Result<Verification, Error> {
-    let All { held, unread, log } = all_of(vault, &base::list(vault).await?).await?;
+    let All { held, unread, log } = all_of(vault).await?;
     let mut verification =
         Verification { at: now, newest: None, objects: 0, bytes: 0, findings: Vec::new(), doubts: Vec::new() };
     for (object, error) in unread {
@@ -416,7 +456,9 @@ fn tolerated(error: Error) -> Result<(&'static str, String), Error> {
 
 #[cfg(test)]
 mod tests {
-    use seawall_archive::log::{Cluster, Held as Part, SegmentSize, Span as Stretch, SystemId, TimelineId};
+    use seawall_archive::log::{
+        Cluster, Held as Part, SegmentName, SegmentSize, Span as Stretch, SystemId, TimelineId,
+    };
 
     use seawall_archive::write_document;
     use seawall_vault::Policy;
@@ -439,9 +481,9 @@ mod tests {
         put(200, 2000).await;
         let mut known = Known::default();
         let mut look = async || {
-            let listed = base::list_marked(&vault).await.expect("listed");
+            let (listed, present) = base::look(&vault).await.expect("listed");
             let before = vault.counts().get;
-            let found = find(&vault, &listed, &mut known).await.expect("found");
+            let found = find(&vault, &listed, &present, &mut known).await.expect("found");
             // One more asks whose log it is.
             (vault.counts().get - before - 1, found.last.map(|last| last.stop.byte()), known.0.len())
         };
@@ -453,6 +495,44 @@ mod tests {
         let key = layout::manifest(7, sample(100, 990, 1000).id).expect("a key");
         vault.delete(&[key]).await.expect("deleted");
         assert_eq!(look().await, (1, Some(3000), 2));
+    }
+
+    #[tokio::test]
+    async fn a_base_of_which_an_object_is_gone_counts_for_none_and_the_object_is_named() {
+        const SIZE: u64 = 1 << 20;
+        let vault = Vault::new(Arc::new(MemoryStore::new()), Policy::default());
+        let cluster = Cluster { system: SystemId::new(7), segment_size: SegmentSize::new(1 << 20).expect("a size") };
+        let log = Log::claim(&vault, cluster).await.expect("its log");
+        let (mut ids, mut used) = (Vec::new(), Vec::new());
+        for (second, start) in [(100, SIZE), (200, 2 * SIZE)] {
+            let manifest = sample(second, start + 0x28, start + 0x100);
+            for (key, bytes) in store::needed(7, &manifest).expect("keys") {
+                let content = vec![0; usize::try_from(bytes).expect("small")];
+                vault.put(&key, content.into(), None).await.expect("stored");
+            }
+            let key = layout::manifest(7, manifest.id).expect("a key");
+            vault.create(&key, write_document(&manifest).expect("written").into(), None).await.expect("stored");
+            let name = SegmentName::of(TimelineId::new(1).expect("one"), Lsn::new(start), cluster.segment_size);
+            log.put_whole(name, bytes::Bytes::from_static(b"log")).await.expect("stored");
+            ids.push(manifest.id);
+            // A pack of an earlier base, as a lifecycle rule of the store takes it.
+            used.push(layout::pack(7, manifest.uses[0].base, 5).expect("a key"));
+        }
+        let mut known = Known::default();
+        let mut look = async || {
+            let (listed, present) = base::look(&vault).await.expect("listed");
+            let found = find(&vault, &listed, &present, &mut known).await.expect("found");
+            let timeline = timeline(&vault).await.expect("a timeline");
+            let named = timeline.doubts.iter().filter(|doubt| doubt.contains("missing")).count();
+            (found.newest.map(|newest| newest.id), found.lacking, timeline.spans.len(), named)
+        };
+        assert_eq!(look().await, (Some(ids[1]), None, 1, 0));
+        vault.delete(&used[1..]).await.expect("deleted");
+        assert_eq!(look().await, (Some(ids[0]), Some((ids[1], used[1].clone())), 1, 1));
+        vault.delete(&used[..1]).await.expect("deleted");
+        assert_eq!(look().await, (None, Some((ids[1], used[1].clone())), 0, 2));
+        vault.put(&used[1], vec![0; 30].into(), None).await.expect("stored");
+        assert_eq!(look().await, (Some(ids[1]), None, 1, 1));
     }
 
     #[test]
@@ -488,6 +568,7 @@ mod tests {
     fn bases_and_log_are_spans_with_the_holes_between_them() {
         let held = |second: i64, stop: u64, reach: Option<(u64, i64)>| Held {
             manifest: sample(second, stop - 10, stop),
+            lacks: None,
             reach: reach.map(|(lsn, until)| Reach {
                 timeline: 1,
                 lsn: Lsn::new(lsn),

@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) look: Option<LastError>,
     /// When the vault was last listed.
     pub(super) seen_at: Option<Moment>,
+    /// What the server keeps for slots of ours that nothing reads.
+    pub(super) slots: Option<LastError>,
     /// The last error of retention.
     pub(super) upkeep: Option<LastError>,
     /// The seams of the log that a look or a base has answered, or is about to.
@@ -144,6 +146,7 @@ pub(super) fn judge(state: &State, standing: Option<&Standing>, now: Moment) -> 
             .or_else(|| state.look.clone())
             .or_else(|| state.upkeep.clone())
             .or_else(|| alone.clone())
+            .or_else(|| state.slots.clone())
             .or(warning),
     }
 }
@@ -187,6 +190,8 @@ fn leads(newest: &Newest, standing: Option<&Standing>) -> bool {
 pub(super) struct Looked<'a> {
     /// The newest base that restores something.
     pub(super) found: Option<&'a Newest>,
+    /// Whether a newer one with its log lacks an object.
+    pub(super) lacks: bool,
     /// The newest base of all.
     pub(super) listed: Option<SetId>,
     /// Whether no key at hand opens the manifest of the newest base.
@@ -218,8 +223,9 @@ pub(super) enum Verdict {
 
 /// Judges what a look found.
 pub(super) fn verdict(looked: &Looked<'_>) -> Verdict {
-    let Looked { found, listed, is_sealed, made, is_fresh, is_written, standing } = *looked;
-    let leading = found.filter(|found| leads(found, standing));
+    let Looked { found, lacks, listed, is_sealed, made, is_fresh, is_written, standing } = *looked;
+    // An older base would be slow, and shows that objects go: another one is made.
+    let leading = found.filter(|found| !lacks && leads(found, standing));
     match (leading, standing, made) {
         (Some(_), Some(_), _) => Verdict::Leads,
         // An earlier base may restore all that was pushed so far, while the newest one lacks its log.
@@ -531,6 +537,7 @@ mod tests {
         let later = SetId::new(at(700_000), 1);
         let received = Looked {
             found: Some(&base),
+            lacks: false,
             listed: Some(base.id),
             is_sealed: false,
             made: None,
@@ -549,6 +556,11 @@ mod tests {
             (Looked { found: Some(&cut), ..received }, Verdict::Due),
             (Looked { found: Some(&cut), is_sealed: true, ..received }, Verdict::Due),
             (Looked { standing: Some(&promoted), ..received }, Verdict::Due),
+            // The newest base lacks an object: one is made, and if that lacks something, too, the wait grows.
+            (Looked { lacks: true, listed: Some(later), ..received }, Verdict::Due),
+            (Looked { lacks: true, found: None, ..received }, Verdict::Due),
+            (Looked { lacks: true, made: coming, ..received }, Verdict::Waits),
+            (Looked { lacks: true, made: there, ..received }, Verdict::Lost),
             (Looked { found: None, made: coming, ..received }, Verdict::Waits),
             (Looked { found: None, made: there, standing: Some(&away), ..received }, Verdict::Waits),
             (Looked { found: None, made: there, ..received }, Verdict::Lost),
@@ -557,6 +569,7 @@ mod tests {
             (pushed, Verdict::Leads),
             (Looked { found: None, listed: None, ..pushed }, Verdict::Due),
             (Looked { found: Some(&cut), ..pushed }, Verdict::Due),
+            (Looked { lacks: true, listed: Some(later), ..pushed }, Verdict::Due),
             (Looked { found: None, made: there, is_fresh: true, ..pushed }, Verdict::Waits),
             (Looked { found: None, made: there, ..pushed }, Verdict::Lost),
             (Looked { found: Some(&cut), made: there, ..pushed }, Verdict::Lost),

@@ -114,7 +114,7 @@ impl Held {
     async fn read(vault: &Vault, pass: &mut MaintenancePass) -> Result<Option<Self>, Error> {
         let Some(log) = Log::open(vault).await? else { return Ok(None) };
         let system = log.cluster().system.number();
-        let mut surveyed = store::survey(vault, true).await?;
+        let mut surveyed = store::survey(vault).await?;
         surveyed.retain(|base, _| base.system == system);
         let mut manifests = BTreeMap::new();
         for base in surveyed.iter().filter(|(_, objects)| objects.manifest).map(|(base, _)| *base) {

@@ -104,13 +104,16 @@ fn handover(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Resul
     let (vault, config) = match source {
         // As it was typed: a URL as it is shown may leave secrets out.
         Source::Vault(_) => (typed(arguments.source.as_deref().unwrap_or_default(), edge), None),
+        // Of the configuration's variables all are needed, also those of other databases: it is read as a whole.
         // The server runs the command in its data directory, where no default configuration is.
         Source::Database(database) => (database.name.clone(), configuration::file(&arguments.config, edge)?),
     };
+    let (config, variables) = config.unzip();
     Ok(Handover {
         program,
         vault,
-        config: config.map(|config| edge.absolute(&config)),
+        config: config.map(|config: PathBuf| edge.absolute(&config)),
+        variables: variables.unwrap_or_default(),
         identity: edge.identity_file(),
         environment: edge.environment.clone(),
     })
@@ -179,7 +182,11 @@ fn render(options: &RecoverOptions, recovered: &Recovered) -> String {
                 reached.timeline
             )
         }
-        None => format!("start a server of version {major} there: it recovers to the target, then it takes writes\n"),
+        None => format!(
+            "start a server of version {major} there: it recovers to the target, then it takes writes\n\
+             note: when it has recovered, and before a standby is made of it, end what is set for the recovery alone: {}\n",
+            recover::resets()
+        ),
     };
     let there = match options.delta {
         true => format!(", of which {} were written", table::bytes(*written)),

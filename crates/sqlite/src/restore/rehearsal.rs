@@ -260,15 +260,15 @@ impl Setting<'_> {
         restore(self.vault, &order, self.recorded, self.now, Arc::clone(&self.progress), self.jobs).await
     }
 
-    /// The point to restore instead of the newest one, because a digest of the database was recorded there; `None` for the newest point
-    /// itself, and if there is no such point that can be restored and is new enough.
+    /// The point to restore in the place of the newest one, because a digest of the database was recorded there; `None` if there is no
+    /// such point that can be restored and is new enough. It is named also where it is the newest: commits may come before the restore.
     async fn point_with_digest(&self, request: &ProofRequest, newest: &Restored, output: &Path) -> Option<When> {
         if request.when != When::Latest {
             return None;
         }
         let at: Txid = newest.point.position.parse().ok()?;
         let recorded = match sums::list(self.vault).await {
-            Ok(recorded) => recorded.into_iter().rfind(|txid| *txid <= at).filter(|txid| *txid < at)?,
+            Ok(recorded) => recorded.into_iter().rfind(|txid| *txid <= at)?,
             Err(error) => {
                 tracing::debug!("no recorded content is compared: {error}");
                 return None;

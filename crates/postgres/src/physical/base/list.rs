@@ -78,8 +78,8 @@ pub(crate) fn part(folder: &str, one: &Listed, unlogged: &BTreeSet<u32>, version
     if folder.is_empty() && (NOT_AT_THE_TOP.contains(&name) || name == "current_logfiles.tmp") {
         return Part::No;
     }
-    // The server's socket may be here, which nobody can read, and its lock.
-    if folder.is_empty() && name.starts_with(".s.PGSQL.") {
+    // A server's socket, which nobody can read, and its lock. `unix_socket_directories` may name any folder.
+    if !one.is_folder && name.starts_with(".s.PGSQL.") {
         return Part::No;
     }
     if has_relations(folder) && !one.is_folder {
@@ -143,6 +143,10 @@ mod tests {
             ("", "postmaster.pid", false, Part::No),
             ("", "standby.signal", false, Part::No),
             ("", "postgresql.auto.conf", false, Part::File),
+            ("", ".s.PGSQL.5432", false, Part::No),
+            ("run", ".s.PGSQL.5432", false, Part::No),
+            ("run", ".s.PGSQL.5432.lock", false, Part::No),
+            ("run", ".s.other", false, Part::File),
             ("", "pg_wal", true, Part::EmptyFolder),
             ("", "pg_replslot", true, Part::EmptyFolder),
             ("", "pg_xact", true, Part::Folder),

@@ -40,9 +40,8 @@ pub(super) use self::facts::NEEDED;
 pub use self::label::Tablespace;
 pub use self::layout::{InBases, in_bases};
 pub use self::manifest::{BaseManifest, Damaged, Part, Sealed, Totals, Uses};
-pub(super) use self::store::list_marked;
 pub use self::store::{Listed, list, manifest};
-pub(super) use self::store::{corrupt, lacking};
+pub(super) use self::store::{corrupt, lacking, look};
 
 use self::budget::Budget;
 use self::chunk::{Rules, Suspect, Work};

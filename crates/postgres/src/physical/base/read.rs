@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore};
+use tokio::time::timeout;
 
 use super::budget::STRETCH;
 use super::index::Extent;
@@ -18,6 +20,10 @@ pub(crate) const MOST_PIECES: usize = 256;
 /// The most bytes of one row. The server builds a row in memory, three times over, and gives it back: memory of this size is kept
 /// for the next row, and of larger rows each costs new pages, which takes twice as long.
 const ROW: usize = 128 << 10;
+
+/// So long the server may take for one statement that reads. A frozen disk, or a file that is none and whose opening waits for ever, ends
+/// the base then, and not the other way.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Bytes around the content of a row: the number of columns, and the length of each, with the first column.
 const AROUND: usize = 2 + 4 + 4 + 4;
@@ -62,6 +68,8 @@ impl Readers {
         let mut idle = Vec::new();
         for _ in 0..jobs.max(1) {
             let mut connection = Connection::open(target).await?;
+            // A little longer than we wait: then the session ends, too, and nothing of it stays on the server.
+            connection.execute(&format!("SET statement_timeout = {}", (PATIENCE.as_secs() + 10) * 1000)).await?;
             if self::started(&mut connection).await? != started {
                 return Err(Error::Refused {
                     code: "postgres.several-servers",
@@ -101,8 +109,32 @@ async fn started(connection: &mut Connection) -> Result<String, Error> {
     Ok(connection.one(sql).await?.text(0).to_owned())
 }
 
-/// Reads pieces with one statement, which has several rows for a long piece.
+/// Reads pieces. Those that were empty when they were listed aren't opened: a named pipe and a socket seem to be empty, and opening one waits
+/// for ever, or fails. What was written to an empty file since then is in the log.
 pub(crate) async fn read(connection: &mut Connection, pieces: &[Piece]) -> Result<Raw, Error> {
+    let filled: Vec<Piece> = pieces.iter().filter(|piece| piece.length > 0).cloned().collect();
+    let Raw { bytes, places } = match filled.is_empty() {
+        true => Raw { bytes: Vec::new(), places: Vec::new() },
+        false => match timeout(PATIENCE, read_filled(connection, &filled)).await {
+            Ok(read) => read?,
+            Err(_) => return Err(connection.late(waited(&filled))),
+        },
+    };
+    let mut places = places.into_iter();
+    let place = |piece: &Piece| if piece.length > 0 { places.next().flatten() } else { Some(0..0) };
+    Ok(Raw { places: pieces.iter().map(place).collect(), bytes })
+}
+
+/// What isn't read in time. Pure.
+fn waited(pieces: &[Piece]) -> String {
+    let (minutes, others) = (PATIENCE.as_secs() / 60, pieces.len().saturating_sub(1));
+    let first = pieces.first().map_or("", |piece| piece.path.as_str());
+    let others = if others == 0 { String::new() } else { format!(", or one of the {others} files behind it") };
+    format!("it doesn't read {first}{others} within {minutes} minutes: its disk hangs, or that is no regular file")
+}
+
+/// Reads pieces with one statement, which has several rows for a long piece.
+async fn read_filled(connection: &mut Connection, pieces: &[Piece]) -> Result<Raw, Error> {
     let wanted: usize = pieces.iter().map(|piece| piece.length + rows(piece) * AROUND).sum();
     if wanted > STRETCH + (MOST_PIECES + STRETCH / ROW) * AROUND {
         return Err(Error::Internal("more is read at once than fits".to_owned()));
@@ -254,6 +286,16 @@ mod tests {
         };
         assert_eq!([0, 1, ROW, ROW + 1, STRETCH].map(|length| rows_of(length, relation)), [1, 1, 1, 2, 16]);
         assert_eq!(rows_of(STRETCH, None), 1);
+    }
+
+    #[test]
+    fn what_is_not_read_in_time_is_named() {
+        let piece =
+            |path: &str| Piece { path: path.into(), modified: 0, offset: 0, length: 1, relation: None, before: None };
+        let one = waited(&[piece("pipe")]);
+        assert!(one.contains("read pipe within 10 minutes"), "{one}");
+        let three = waited(&[piece("a"), piece("b"), piece("c")]);
+        assert!(three.contains("read a, or one of the 2 files behind it within"), "{three}");
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! Reading what bases have in a vault: manifests, parts of an index, and which packs are there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -40,11 +41,58 @@ pub(crate) struct Objects {
     pub(crate) written: Moment,
 }
 
-/// Everything that a vault has of bases, oldest first. Without `content`, packs and parts are left out.
+/// Which packs and parts of indexes a vault has: a few bytes for each, for there may be a million.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Present(HashSet<u64>);
+
+impl Present {
+    /// Whether an object is there with this many bytes.
+    pub(crate) fn has(&self, mark: u64) -> bool {
+        self.0.contains(&mark)
+    }
+}
+
+/// What stands for an object of so many bytes.
+fn mark(key: &ObjectKey, bytes: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (key.as_str(), bytes).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What stands for each object that a base needs beside its manifest.
+pub(crate) fn marks(system: u64, manifest: &BaseManifest) -> Result<Vec<u64>, Error> {
+    Ok(needed(system, manifest)?.iter().map(|(key, bytes)| mark(key, *bytes)).collect())
+}
+
+/// Everything that a vault has of bases, oldest first.
 ///
 /// # Errors
 /// When the vault can't be listed.
-pub(crate) async fn survey(vault: &Vault, content: bool) -> Result<BTreeMap<Listed, Objects>, Error> {
+pub(crate) async fn survey(vault: &Vault) -> Result<BTreeMap<Listed, Objects>, Error> {
+    surveyed(vault, &mut |objects, key, bytes| objects.content.push((key, bytes))).await
+}
+
+/// The bases of a vault that count, oldest first, each with what the listing says of its manifest: one that was written over has
+/// another number. And which packs and parts are there, by the same listing.
+///
+/// # Errors
+/// When the vault can't be listed.
+pub(crate) async fn look(vault: &Vault) -> Result<(Vec<(Listed, u128)>, Present), Error> {
+    let mut present = HashSet::new();
+    let all = surveyed(vault, &mut |_, key, bytes| {
+        present.insert(mark(&key, bytes));
+    })
+    .await?
+    .into_iter();
+    let counts = all.filter(|(_, objects)| objects.manifest && objects.retired.is_none());
+    Ok((counts.map(|(base, objects)| (base, objects.mark)).collect(), Present(present)))
+}
+
+/// Everything that a vault has of bases, oldest first. `see` gets each pack and part with its bytes.
+async fn surveyed(
+    vault: &Vault,
+    see: &mut (dyn FnMut(&mut Objects, ObjectKey, u64) + Send),
+) -> Result<BTreeMap<Listed, Objects>, Error> {
     let root = layout::root()?;
     let mut entries = Box::pin(vault.entries(&root, None));
     let mut found: BTreeMap<Listed, Objects> = BTreeMap::new();
@@ -57,15 +105,12 @@ pub(crate) async fn survey(vault: &Vault, content: bool) -> Result<BTreeMap<List
             continue;
         };
         let (InBases::Manifest(id) | InBases::Content(id) | InBases::Retired(id)) = object;
-        if matches!(object, InBases::Content(_)) && !content {
-            continue;
-        }
         let objects = found.entry(Listed { id, system }).or_default();
         objects.written = objects.written.max(entry.written);
         match object {
             InBases::Manifest(_) => (objects.manifest, objects.mark) = (true, entry.fingerprint()),
             InBases::Retired(_) => objects.retired = Some(entry.written),
-            InBases::Content(_) => objects.content.push((entry.key, entry.size)),
+            InBases::Content(_) => see(objects, entry.key, entry.size),
         }
     }
     Ok(found)
@@ -76,14 +121,7 @@ pub(crate) async fn survey(vault: &Vault, content: bool) -> Result<BTreeMap<List
 /// # Errors
 /// When the vault can't be listed.
 pub async fn list(vault: &Vault) -> Result<Vec<Listed>, Error> {
-    Ok(list_marked(vault).await?.into_iter().map(|(base, _)| base).collect())
-}
-
-/// The same, with what the listing says of each manifest: a manifest that was written over has another number.
-pub(crate) async fn list_marked(vault: &Vault) -> Result<Vec<(Listed, u128)>, Error> {
-    let all = survey(vault, false).await?.into_iter();
-    let counts = all.filter(|(_, objects)| objects.manifest && objects.retired.is_none());
-    Ok(counts.map(|(base, objects)| (base, objects.mark)).collect())
+    Ok(look(vault).await?.0.into_iter().map(|(base, _)| base).collect())
 }
 
 /// Reads the manifest of a base.
@@ -183,6 +221,19 @@ pub(crate) async fn lacking(vault: &Vault, system: u64, manifest: &BaseManifest)
         }
     }
     Ok(None)
+}
+
+/// The same, if `marks` say that one may be missing by a listing that was made before.
+pub(crate) async fn lacks(
+    vault: &Vault,
+    base: Listed,
+    marks: &[u64],
+    present: &Present,
+) -> Result<Option<ObjectKey>, Error> {
+    if marks.iter().all(|mark| present.has(*mark)) {
+        return Ok(None);
+    }
+    lacking(vault, base.system, &manifest(vault, base).await?).await
 }
 
 /// Every pack that a base needs, with its size.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use seawall_archive::log::{self, Lsn};
-use seawall_archive::retry_after;
+use seawall_archive::{SetId, retry_after};
 use seawall_core::{Failure, Kind, LastError};
 use seawall_vault::Vault;
 use tokio::time::{Instant, sleep_until};
@@ -13,6 +13,7 @@ use super::super::base;
 use super::super::history::{self, Found, Newest};
 use super::super::judge::{self, Looked, Verdict};
 use super::super::plan::{LONGEST_SLEEP, Plan, SOON};
+use super::super::receive::Receiver;
 use super::{Continuous, Heard};
 
 /// So often a standby is asked what it heard of its primary, and a server whose commits are to wait what it waits for.
@@ -76,12 +77,33 @@ impl Continuous {
     /// Looks whether the newest base leads to the log's end, and plans a base if none does.
     async fn look(&self, plan: &mut Plan) {
         match self.looked(plan).await {
-            Ok(()) => plan.failed_looks = 0,
+            Ok(()) => {
+                plan.failed_looks = 0;
+                self.look_at_slots().await;
+            }
             Err(failure) => {
                 plan.failed_looks = plan.failed_looks.saturating_add(1);
                 plan.look_at = Instant::now() + retry_after(plan.failed_looks);
                 self.tell_look(&failure);
             }
+        }
+    }
+
+    /// Looks whether the server keeps log for a slot of ours that nothing reads.
+    async fn look_at_slots(&self) {
+        let own = self.receiver.as_ref().map(Receiver::slot_name);
+        match self.source.left_slots(own).await {
+            Ok(left) => {
+                let now = self.clock.now();
+                if let Some(failure) = &left {
+                    tracing::warn!(database = self.name, code = failure.code, next = failure.next, "{failure}");
+                }
+                self.state.send_modify(|state| {
+                    state.slots = left.map(|failure| LastError::again(state.slots.as_ref(), &failure, now));
+                });
+            }
+            // While the server is away, other parts tell it.
+            Err(failure) => tracing::debug!(database = self.name, code = failure.code, "{failure}"),
         }
     }
 
@@ -92,11 +114,11 @@ impl Continuous {
             Some(_) => None,
             None => Some(self.source.flushed().await?),
         };
-        let marked = base::list_marked(vault).await?;
+        let (marked, present) = base::look(vault).await?;
         let listed: Vec<base::Listed> = marked.iter().map(|(base, _)| *base).collect();
-        let seen = history::find(vault, &marked, &mut plan.known).await?;
+        let seen = history::find(vault, &marked, &present, &mut plan.known).await?;
         let Pushed { unpushed, is_written } = flushed.map(|flushed| pushed(&seen, flushed)).unwrap_or_default();
-        let found = seen.newest;
+        let (found, lacking) = (seen.newest, seen.lacking);
         let (now, last) = (self.clock.now(), listed.last().copied());
         let standing = self.receiver.as_ref().map(|receiver| receiver.standing().borrow().clone());
         let was_written = plan.written_at.is_some_and(|at| at.elapsed() < AGAIN + FRESH);
@@ -106,6 +128,7 @@ impl Continuous {
         }
         let looked = Looked {
             found: found.as_ref(),
+            lacks: lacking.is_some(),
             listed: last.map(|base| base.id),
             is_sealed: match last.filter(|last| found.as_ref().is_none_or(|found| found.id != last.id)) {
                 Some(base) => is_sealed(vault, base).await,
@@ -158,7 +181,12 @@ impl Continuous {
                 (plan.made, plan.look_at) = (None, Instant::now() + LONGEST_SLEEP * (1 << plan.lost.min(5)));
                 plan.lost = plan.lost.saturating_add(1);
             }
-            self.tell_look(&no_log(vault, self.receiver.is_some()));
+        }
+        match (verdict, lacking) {
+            // Until the base is made, and the next look finds it whole.
+            (_, Some((base, key))) => self.tell_look(&gone(vault.object(&key), base)),
+            (Verdict::Lost, None) => self.tell_look(&no_log(vault, self.receiver.is_some())),
+            _ => {}
         }
         Ok(())
     }
@@ -206,6 +234,14 @@ fn alone(server: String) -> Failure {
     let next = "look at primary_conninfo and the standby's log; or name the primary, if another server was promoted; or, if its log is only \
                 shipped to it, GRANT pg_read_all_settings to the role, which sees then that it has no primary to receive from";
     Failure::new(Kind::Unavailable, "postgres.standby-alone", server, cause, next)
+}
+
+/// The newest base lacks an object.
+fn gone(object: String, base: SetId) -> Failure {
+    let cause = format!("it is missing or has another size, so that the newest base, {base}, restores nothing");
+    let next = "find out what deletes objects of the vault (a lifecycle rule, a clean-up); another base is made, which sends again what \
+                this one lacks";
+    Failure::new(Kind::Refused, "postgres.base-gone", object, cause, next)
 }
 
 /// The newest base lacks its log.

@@ -127,12 +127,12 @@ impl Continuous {
     /// person may act on the server.
     async fn receive(&self, receiver: &Receiver, shutdown: &Shutdown) {
         let sessions = || receiver.standing().borrow().sessions;
-        let (mut failures, mut before) = (0, sessions());
+        let (mut failures, mut before) = (0_u32, sessions());
         while let Err(failure) = receiver.run(shutdown).await {
             if sessions() > before {
                 failures = 0;
             }
-            failures += 1;
+            failures = failures.saturating_add(1);
             before = sessions();
             let now = self.clock.now();
             tracing::error!(
@@ -142,9 +142,8 @@ impl Continuous {
                 "the log isn't received: {failure}"
             );
             self.state.send_modify(|state| state.log = Some(LastError::again(state.log.as_ref(), &failure, now)));
-            tokio::select! {
-                () = shutdown.graceful() => return,
-                () = sleep(retry_after(failures)) => {}
+            if !receiver.pause(failures, false, shutdown).await {
+                return;
             }
         }
     }
@@ -477,12 +476,19 @@ impl Protect for Continuous {
         let Some(receiver) = self.receiver.as_ref().filter(|_| self.state.borrow().runs) else {
             return Err(self.not_running());
         };
+        receiver.hurry();
         let flushed = self.source.flushed().await?;
         let mut standing = receiver.standing();
         let reached = standing.wait_for(|standing| standing.streaming && standing.durable >= flushed).await;
         let reached = reached.map_err(|_| self.not_running())?.clone();
         let moment = reached.durable_at.unwrap_or_else(|| self.clock.now());
         Ok(Point { position: reached.durable.to_string(), moment })
+    }
+
+    fn hurry(&self) {
+        if let Some(receiver) = &self.receiver {
+            receiver.hurry();
+        }
     }
 }
 
@@ -558,6 +564,10 @@ mod tests {
         }
 
         async fn heard(&self) -> Result<Option<Heard>, Failure> {
+            Ok(None)
+        }
+
+        async fn left_slots(&self, _: Option<&str>) -> Result<Option<Failure>, Failure> {
             Ok(None)
         }
 

@@ -10,6 +10,7 @@ use seawall_vault::Vault;
 
 use super::super::base::{self, Made};
 use super::super::receive::Settings;
+use super::super::slots;
 use crate::client::Target;
 use crate::{Limits, World};
 
@@ -27,6 +28,9 @@ pub trait ClusterSource: Send + Sync {
 
     /// What it heard of its primary; `None` if it is no standby.
     async fn heard(&self) -> Result<Option<Heard>, Failure>;
+
+    /// Slots of ours that are left behind there. `own` is the one that this protection uses.
+    async fn left_slots(&self, own: Option<&str>) -> Result<Option<Failure>, Failure>;
 
     /// Its settings that matter where its commits are to wait.
     async fn settings(&self) -> Result<Settings, Failure>;
@@ -86,6 +90,13 @@ impl ClusterSource for Server {
         });
         connection.close().await;
         Ok(heard)
+    }
+
+    async fn left_slots(&self, own: Option<&str>) -> Result<Option<Failure>, Failure> {
+        let mut connection = base::connect(&self.target).await?;
+        let left = slots::left(&mut connection, own, &self.url()).await?;
+        connection.close().await;
+        Ok(left)
     }
 
     async fn settings(&self) -> Result<Settings, Failure> {

@@ -5,7 +5,8 @@
 //! - `fetch`: a file that a recovery asks for, for `restore_command`.
 //! - `spool`: the segments that a recovery asks for next, got before it asks.
 //! - `receiver`: the log as it is written, over the replication protocol. `decide` (from where?), `pace` (when is what
-//!   stored?), `tail` (what came, and is it new?) and `marks` (until when is all of it stored?) are pure; `stream` carries them out.
+//!   stored?), `tail` (what came, and is it new?), `marks` (until when is all of it stored?) and `tries` (how long is waited after a failure?) are
+//!   pure; `stream` carries them out.
 
 mod decide;
 mod fetch;
@@ -18,6 +19,7 @@ mod spool;
 mod stream;
 mod synchronous;
 mod tail;
+mod tries;
 
 pub(super) use fetch::sound_segment;
 pub use fetch::{Request, fetch, hand_over};

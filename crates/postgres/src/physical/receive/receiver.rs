@@ -8,25 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_archive::log::{Cluster, History, Hole, Log, LogError, LogFile, Lsn, TimelineId};
-use seawall_core::{Backoff, Clock, Failure, Kind, Moment, Shutdown};
+use seawall_core::{Clock, Failure, Kind, Moment, Shutdown};
 use seawall_vault::Vault;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use super::decide::{Decision, Facts, Start, decide, following};
 use super::stream::{Ended, Mode, Stream};
 use super::synchronous::{Named, Waits, named, waits, without_us};
+use super::tries;
 use crate::client::Connection;
 use crate::{Error, Target};
 
 /// How long the server may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The waits between sessions that fail.
-const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-
-/// The waits between sessions where a person has to act first, or another process has to end: each try lists the log.
-const PATIENT: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(600));
 
 /// The SQLSTATE of a slot that another process uses.
 const IN_USE: &str = "55006";
@@ -142,6 +137,8 @@ pub struct Receiver {
     pub(super) options: ReceiveOptions,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) standing: watch::Sender<Standing>,
+    /// Ends the waits for another try.
+    hurries: Notify,
 }
 
 /// What the next session has to know of the last one.
@@ -179,7 +176,23 @@ impl Memory {
 impl Receiver {
     /// A receiver of the log of `target` into `vault`.
     pub fn new(target: Target, vault: Vault, options: ReceiveOptions, clock: Arc<dyn Clock>) -> Self {
-        Self { target, vault, options, clock, standing: watch::Sender::new(Standing::default()) }
+        let standing = watch::Sender::new(Standing::default());
+        Self { target, vault, options, clock, standing, hurries: Notify::new() }
+    }
+
+    /// Has it try again at once, if it waits after a failure.
+    pub(in crate::physical) fn hurry(&self) {
+        self.hurries.notify_waiters();
+    }
+
+    /// Waits after so many failures in a row, of which the last one may pass by itself (`passes`) or not. Returns whether to go on.
+    pub(in crate::physical) async fn pause(&self, failures: u32, passes: bool, shutdown: &Shutdown) -> bool {
+        let commits_wait = self.standing.borrow().holds.is_some();
+        tokio::select! {
+            () = shutdown.graceful() => false,
+            () = self.hurries.notified() => true,
+            () = tokio::time::sleep(tries::wait(failures, passes, commits_wait)) => true,
+        }
     }
 
     /// Tells how it stands, from now on.
@@ -193,7 +206,8 @@ impl Receiver {
     /// # Errors
     /// When trying again can't help: another cluster's vault, other content in the vault, wrong settings or rights.
     pub async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
-        let (mut backoff, mut patient, mut memory) = (BACKOFF, PATIENT, Memory::default());
+        // Failures in a row that pass by themselves, and others.
+        let (mut passing, mut others, mut memory) = (0_u32, 0_u32, Memory::default());
         loop {
             let ended = tokio::select! {
                 biased;
@@ -213,20 +227,20 @@ impl Receiver {
             }
             // Each gap that the server can't fill is learnt of by itself.
             if streamed || learnt {
-                backoff.worked();
-                patient.worked();
+                (passing, others) = (0, 0);
             }
-            let wait = if waits { patient.failed() } else { backoff.failed() };
-            tracing::warn!(code = failure.code, cause = failure.cause, ?wait, "the log isn't received");
+            let failures = if waits { &mut others } else { &mut passing };
+            *failures = failures.saturating_add(1);
+            let failures = *failures;
+            tracing::warn!(code = failure.code, cause = failure.cause, failures, "the log isn't received");
             let now = self.clock.now();
             self.standing.send_modify(|standing| {
                 standing.streaming = false;
                 standing.seams.breaks += u64::from(vanished);
                 (standing.failure, standing.failed_at) = (Some(failure), Some(now));
             });
-            tokio::select! {
-                () = shutdown.graceful() => return Ok(()),
-                () = tokio::time::sleep(wait) => {}
+            if !self.pause(failures, !waits, shutdown).await {
+                return Ok(());
             }
         }
     }
@@ -425,6 +439,11 @@ impl Receiver {
         self.standing.send_modify(|standing| (standing.warning, standing.holds) = (warning, holds));
     }
 
+    /// The name of its slot.
+    pub(in crate::physical) fn slot_name(&self) -> &str {
+        &self.options.slot
+    }
+
     /// Whether the server's commits are to wait for the vault.
     pub(in crate::physical) fn is_synchronous(&self) -> bool {
         self.options.synchronous
@@ -563,6 +582,34 @@ mod tests {
             standing.begins(&start);
             assert_eq!(standing.seams.breaks, expected, "{before:?} {start:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn commits_do_not_wait_for_a_long_pause_and_a_person_ends_it() {
+        let target = Target::parse("postgresql://x@db/", &seawall_vault::Environment::default()).expect("a URL");
+        let store = seawall_vault::memory::MemoryStore::new();
+        let vault = Vault::new(Arc::new(store), seawall_vault::Policy::default());
+        let receiver = Receiver::new(target, vault, ReceiveOptions::default(), Arc::new(seawall_core::SystemClock));
+        let shutdown = Shutdown::new();
+        let paused = async |passes: bool| {
+            let begun = tokio::time::Instant::now();
+            assert!(receiver.pause(99, passes, &shutdown).await);
+            begun.elapsed().as_secs()
+        };
+        assert_eq!((paused(false).await, paused(true).await), (600, 30));
+        let holds = Holds { server: "s".into(), within: Duration::ZERO, when: Waits::Always, others: String::new() };
+        receiver.standing.send_modify(|standing| standing.holds = Some(holds));
+        assert_eq!(paused(false).await, 30);
+        let hurry = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            receiver.hurry();
+        };
+        assert_eq!(tokio::join!(paused(false), hurry).0, 5);
+        // Nothing of that is left for the next one.
+        receiver.hurry();
+        assert_eq!(paused(false).await, 30);
+        shutdown.begin();
+        assert!(!receiver.pause(1, true, &shutdown).await);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a restored data directory hands over to its `restore_command`, which runs later and in another environment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,7 @@ pub struct HandedOver {
     /// The position up to which the log was there without a gap when the restore was made: recovery ends there at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Lsn>,
-    /// Variables that the vault is opened with.
+    /// Variables that the vault is opened with, and that the configuration names.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -105,6 +105,8 @@ pub struct Handover {
     pub config: Option<PathBuf>,
     /// The file with the owner's keys, as an absolute path.
     pub identity: Option<PathBuf>,
+    /// Variables that the configuration names.
+    pub variables: BTreeSet<String>,
     /// The environment of the restore.
     pub environment: Environment,
 }
@@ -113,7 +115,8 @@ impl Handover {
     /// The content of the file, for a cluster, a timeline, and where recovery ends at the latest.
     pub(crate) fn document(&self, system: &str, timeline: u32, until: Lsn) -> Result<Vec<u8>, Error> {
         let is_of_vaults = |name: &str| VARIABLES.iter().any(|begin| name.starts_with(begin));
-        let chosen = self.environment.iter().filter(|(name, _)| is_of_vaults(name));
+        let is_needed = |name: &str| is_of_vaults(name) || self.variables.contains(name);
+        let chosen = self.environment.iter().filter(|(name, _)| is_needed(name));
         let handed = HandedOver {
             vault: self.vault.clone(),
             config: self.config.clone(),
@@ -141,18 +144,20 @@ mod tests {
 
     #[test]
     fn only_what_a_vault_needs_is_handed_over_and_nothing_of_it_is_shown() {
-        let environment = [("AWS_SECRET_ACCESS_KEY", "s3cret"), ("PGPASSWORD", "other"), ("PATH", "/bin")];
+        let environment =
+            [("AWS_SECRET_ACCESS_KEY", "s3cret"), ("PGPASSWORD", "other"), ("PATH", "/bin"), ("MY_KEY", "x")];
         let environment = environment.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let handover = Handover {
             program: "/bin/seawall".into(),
             vault: "s3://b/x".into(),
             config: None,
             identity: None,
+            variables: ["MY_KEY", "UNSET"].map(str::to_owned).into(),
             environment,
         };
         let document = handover.document("7", 3, Lsn::new(9)).expect("written");
         let handed: HandedOver = serde_json::from_slice(&document).expect("read");
-        assert_eq!(handed.environment.keys().collect::<Vec<_>>(), ["AWS_SECRET_ACCESS_KEY"]);
+        assert_eq!(handed.environment.keys().collect::<Vec<_>>(), ["AWS_SECRET_ACCESS_KEY", "MY_KEY"]);
         assert_eq!((handed.vault.as_str(), handed.timeline, handed.until), ("s3://b/x", 3, Some(Lsn::new(9))));
         assert!(!format!("{handed:?} {handover:?}").contains("s3cret"));
     }

@@ -39,6 +39,7 @@ pub use self::choose::Target;
 pub use self::handed::{Delivery, HANDED_OVER, HandedOver, Handover};
 pub(super) use self::moment::on as timelines_of;
 pub(super) use self::over::MARK as UNFINISHED;
+pub use self::settings::resets;
 pub(super) use self::settings::sizes;
 pub use self::start::Reached;
 pub(super) use self::start::{connect, find as find_server, own as own_settings, until_recovered};
@@ -153,6 +154,11 @@ pub(super) async fn carry_out(
         reached: None,
         manifest,
     };
+    // Only a base whose objects are there lets anything be written or removed.
+    if let Some(key) = base::lacking(vault, system, &recovered.manifest).await? {
+        let cause = format!("the base {} needs it, and it is missing or has another size", recovered.manifest.id);
+        return Err(base::corrupt(vault.object(&key), cause));
+    }
     if options.dry_run {
         return Ok(recovered);
     }
@@ -163,13 +169,7 @@ pub(super) async fn carry_out(
     let output = options.output.clone();
     let folders = match options.delta {
         true => {
-            // Only a base whose objects are there, and whose index can be read, lets anything be removed.
-            if let Some(key) = base::lacking(vault, system, &recovered.manifest).await? {
-                return Err(base::corrupt(
-                    vault.object(&key),
-                    "the base needs it, and it is missing or has another size",
-                ));
-            }
+            // Only a base whose index can be read, too, lets anything be removed.
             let kept = kept(vault, system, &recovered.manifest).await?;
             seawall_core::blocking(move || Folders::over(&output, &places, system, &kept)).await?
         }

@@ -18,6 +18,42 @@ const OTHERS: [&str; 7] = [
     "max_logical_replication_workers = 0",
 ];
 
+/// Around the lines that only the recovery needs. A standby that is made of the server later would take them for its own.
+const BEGIN: &str = "# BEGIN of what seawall restore wrote for the recovery";
+const END: &str = "# END of what seawall restore wrote for the recovery";
+
+/// The settings between these, and their values without them: none of the source's comes to life when they go.
+const OF_RECOVERY: [(&str, &str); 10] = [
+    ("restore_command", ""),
+    ("recovery_target_timeline", "latest"),
+    ("recovery_target_action", "pause"),
+    ("recovery_target_inclusive", "on"),
+    ("recovery_prefetch", "try"),
+    ("recovery_target", ""),
+    ("recovery_target_time", ""),
+    ("recovery_target_lsn", ""),
+    ("recovery_target_xid", ""),
+    ("recovery_target_name", ""),
+];
+
+/// The statements that end what a restore set for the recovery alone.
+pub fn resets() -> String {
+    OF_RECOVERY.map(|(name, _)| format!("ALTER SYSTEM RESET {name};")).join(" ")
+}
+
+/// A `postgresql.auto.conf` without what restores wrote for their recoveries alone.
+pub(super) fn without_recovery(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, block)) = rest.split_once(BEGIN) {
+        // A block without an end isn't ours any more.
+        let Some((_, behind)) = block.split_once(END) else { break };
+        kept.push_str(before);
+        rest = behind.strip_prefix('\n').unwrap_or(behind);
+    }
+    kept + rest
+}
+
 /// How a value stands in a configuration file.
 fn value(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
@@ -40,13 +76,18 @@ pub(crate) fn lines(target: &Target, choice: &Choice, command: &str) -> String {
         "# Written by seawall restore. Of a name that is here twice, the last value counts.".to_owned(),
         // Its log would come into the archive of the server that it is a copy of.
         "archive_mode = 'off'".to_owned(),
+    ];
+    lines.extend(OTHERS.map(str::to_owned));
+    lines.extend(OF_RECOVERY.iter().map(|(name, without)| format!("{name} = {}", value(without))));
+    lines.extend([
+        BEGIN.to_owned(),
         format!("restore_command = {}", value(command)),
         format!("recovery_target_timeline = '{}'", choice.reach.timeline),
         "recovery_target_action = 'promote'".to_owned(),
         "recovery_target_inclusive = 'on'".to_owned(),
         // The server would ask for a segment that lies behind the target, and end where a hole begins.
         "recovery_prefetch = 'off'".to_owned(),
-    ];
+    ]);
     let (name, reached) = match target {
         Target::Latest => ("", String::new()),
         Target::Moment(moment) => ("recovery_target_time", time(*moment)),
@@ -69,7 +110,7 @@ pub(crate) fn lines(target: &Target, choice: &Choice, command: &str) -> String {
     if !name.is_empty() {
         lines.push(format!("{name} = {}", value(&reached)));
     }
-    lines.extend(OTHERS.map(str::to_owned));
+    lines.push(END.to_owned());
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
@@ -117,11 +158,39 @@ mod tests {
         ] {
             let lines = lines(&target, &choice, "x '%f'");
             assert!(lines.contains(line) && lines.contains("restore_command = 'x ''%f'''\n"), "{lines}");
-            let set = lines.lines().filter(|line| line.starts_with("recovery_target") && !line.ends_with("''"));
+            let (_, block) = lines.split_once(BEGIN).expect("a block");
+            let set = block.lines().filter(|line| line.starts_with("recovery_target") && !line.ends_with("''"));
             assert_eq!(set.count(), 4, "{lines}");
             assert!(lines.contains("recovery_target_timeline = '3'\n") && lines.contains("archive_mode = 'off'\n"));
             assert!(lines.contains("recovery_prefetch = 'off'\n"), "{lines}");
             assert!(lines.contains("\nmax_logical_replication_workers = 0\n"), "{lines}");
+        }
+    }
+
+    #[test]
+    fn behind_the_recovery_nothing_of_it_is_left_and_nothing_of_the_source_comes_back() {
+        let (until, lsn) = (Moment::from_millis(1_700_000_000_123), Lsn::new(0x300_0000));
+        let choice = Choice { id: SetId::new(until, 1), reach: Reach { timeline: 1, lsn, until, is_end: true } };
+        let first = lines(&Target::Xid(745), &choice, "x");
+        let second = lines(&Target::Moment(until), &choice, "y");
+        let source = "restore_command = 'cp'\nwork_mem = '5MB'\n";
+        let left = without_recovery(&format!("{source}{first}{second}unix_socket_directories = '/x'\n"));
+        let last = |name: &str| {
+            let of_name = left.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
+            of_name.last().map(str::to_owned)
+        };
+        for (name, without) in OF_RECOVERY {
+            assert_eq!(last(name), Some(value(without)), "{name}");
+            assert!(resets().contains(&format!("ALTER SYSTEM RESET {name};")), "{name}");
+        }
+        let others = [("archive_mode", "'off'"), ("work_mem", "'5MB'"), ("unix_socket_directories", "'/x'")];
+        for (name, expected) in others {
+            assert_eq!(last(name).as_deref(), Some(expected), "{name}");
+        }
+        assert!(!left.contains(BEGIN) && !left.contains(END), "{left}");
+        // What is changed by hand stays.
+        for text in ["a = 1\n", &format!("a = 1\n{BEGIN}\nb = 2\n"), END, ""] {
+            assert_eq!(without_recovery(text), text);
         }
     }
 

@@ -2,6 +2,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system and starts a server")]
 
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -15,6 +17,7 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use super::super::base::BaseManifest;
+use super::handed::HANDED_OVER;
 use super::settings;
 use crate::client::{Connection, Row, Target};
 use crate::{Error, Limits, World, tools};
@@ -105,9 +108,39 @@ pub(super) async fn run(
     let stopped = stop(&mut child).await;
     let reached = reached?;
     match stopped {
-        true => Ok(reached),
+        true => {
+            if let Err(error) = end_recovery(data) {
+                let next = format!("before a standby is made of this server, run there: {}", settings::resets());
+                tracing::warn!(next, "what the recovery needed stays in postgresql.auto.conf: {error}");
+            }
+            Ok(reached)
+        }
         false => Err(ended("it doesn't stop", &log())),
     }
+}
+
+/// Takes out what only the recovery needed, which is over: its settings, and what was handed over to its command. The server is stopped.
+fn end_recovery(data: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let file = data.join("postgresql.auto.conf");
+    // The server's own name for it: a base leaves it out, and the server writes over it.
+    let new = data.join("postgresql.auto.conf.tmp");
+    let (text, facts) = (std::fs::read_to_string(&file)?, std::fs::symlink_metadata(&file)?);
+    if !facts.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut written = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    written.write_all(settings::without_recovery(&text).as_bytes())?;
+    std::os::unix::fs::chown(&new, Some(facts.uid()), Some(facts.gid()))?;
+    written.set_permissions(facts.permissions())?;
+    written.sync_all()?;
+    std::fs::rename(&new, &file)?;
+    std::fs::File::open(data)?.sync_all()?;
+    std::fs::remove_file(data.join(HANDED_OVER))
 }
 
 /// The settings of any server that recovers: it is reached by a socket in `place` alone, and uses nothing but its own folders.

@@ -82,7 +82,7 @@ fn walls(missing: std::io::Result<Option<&'static str>>, isolated: bool) -> Find
 /// What a look at a cluster means.
 fn of_cluster(name: &str, url: &str, looked: Result<Examined, Failure>) -> Vec<Finding> {
     let told = |failure: &Failure| format!("{}: {} ({})", failure.object, failure.cause, failure.code);
-    let Examined { server, refusals, warning } = match looked {
+    let Examined { server, refusals, warnings } = match looked {
         Ok(examined) => examined,
         Err(failure) => return vec![Finding::wrong("connection", name, told(&failure), failure.next)],
     };
@@ -91,7 +91,8 @@ fn of_cluster(name: &str, url: &str, looked: Result<Examined, Failure>) -> Vec<F
     if refusals.is_empty() {
         found.push(Finding::fine("grants", name, "its user may make bases and receive the log"));
     }
-    found.extend(warning.map(|failure| Finding::warning("settings", name, told(&failure), failure.next)));
+    let settings = |failure: Failure| Finding::warning("settings", name, told(&failure), failure.next);
+    found.extend(warnings.into_iter().map(settings));
     found
 }
 
@@ -161,12 +162,12 @@ mod tests {
     #[test]
     fn what_a_look_at_a_cluster_means() {
         let failure = || Failure::new(Kind::Denied, "postgres.denied", "role b", "it may not", "GRANT x;");
-        let good = || Examined { server: "PostgreSQL 18".into(), refusals: Vec::new(), warning: None };
+        let good = || Examined { server: "PostgreSQL 18".into(), refusals: Vec::new(), warnings: Vec::new() };
         for (looked, expected) in [
             (Ok(good()), vec![("connection", Fine), ("grants", Fine)]),
             (Ok(Examined { refusals: vec![failure()], ..good() }), vec![("connection", Fine), ("grants", Wrong)]),
             (
-                Ok(Examined { warning: Some(failure()), ..good() }),
+                Ok(Examined { warnings: vec![failure()], ..good() }),
                 vec![("connection", Fine), ("grants", Fine), ("settings", Warning)],
             ),
             (Err(failure()), vec![("connection", Wrong)]),
