@@ -175,12 +175,10 @@ impl Continuous {
                 Verdict::Waits | Verdict::Unknown => {}
             }
         });
-        if verdict == Verdict::Lost {
-            if self.receiver.is_some() {
-                // Another base may get its log. The wait grows, for each costs a whole base.
-                (plan.made, plan.look_at) = (None, Instant::now() + LONGEST_SLEEP * (1 << plan.lost.min(5)));
-                plan.lost = plan.lost.saturating_add(1);
-            }
+        if verdict == Verdict::Lost && self.receiver.is_some() {
+            // Another base may get its log. The wait grows, for each costs a whole base.
+            (plan.made, plan.look_at) = (None, Instant::now() + LONGEST_SLEEP * (1 << plan.lost.min(5)));
+            plan.lost = plan.lost.saturating_add(1);
         }
         match (verdict, lacking) {
             // Until the base is made, and the next look finds it whole.

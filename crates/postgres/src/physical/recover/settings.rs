@@ -176,8 +176,8 @@ mod tests {
         let source = "restore_command = 'cp'\nwork_mem = '5MB'\n";
         let left = without_recovery(&format!("{source}{first}{second}unix_socket_directories = '/x'\n"));
         let last = |name: &str| {
-            let of_name = left.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
-            of_name.last().map(str::to_owned)
+            let mut of_name = left.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
+            of_name.next_back().map(str::to_owned)
         };
         for (name, without) in OF_RECOVERY {
             assert_eq!(last(name), Some(value(without)), "{name}");
