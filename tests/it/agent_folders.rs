@@ -69,7 +69,7 @@ fn what_cannot_be_protected_of_a_folder_is_told() {
     }
     let (strange, closed) = (data.join("new\nline.db"), data.join("closed.db"));
     std::fs::copy(data.join("first.db"), &closed).unwrap();
-    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
     let mut seawall = Process::spawn("seawall", &mut command);
     wait::until("the process to listen", wait::SOON, || stand.path("s.sock").exists().then_some(()));
     until_known(&stand, &["first.db"]);
