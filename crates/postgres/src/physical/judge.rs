@@ -7,7 +7,7 @@ use seawall_archive::{Schedule, SetId};
 use seawall_core::{Failure, Kind, LastError, Moment, Phase, Point};
 
 use super::history::Newest;
-use super::receive::{Seams, Standing, Waits};
+use super::receive::{NOT_SYNCHRONOUS, Seams, Standing, Waits};
 
 /// A base may be so much newer than the clock says, because the clock was set back a little.
 const AHEAD: Duration = Duration::from_secs(3600);
@@ -146,6 +146,7 @@ pub(super) fn judge(state: &State, standing: Option<&Standing>, now: Moment) -> 
             .or_else(|| state.look.clone())
             .or_else(|| state.upkeep.clone())
             .or_else(|| alone.clone())
+            .or_else(|| warning.clone().filter(|warning| warning.code == NOT_SYNCHRONOUS))
             .or_else(|| state.slots.clone())
             .or(warning),
     }
@@ -465,24 +466,29 @@ mod tests {
 
     #[test]
     fn errors_in_their_order() {
-        let mut state = State { base: error("b"), look: error("c"), upkeep: error("d"), ..state() };
+        let mut state = State { base: error("b"), look: error("c"), upkeep: error("d"), slots: error("s"), ..state() };
         state.standby = Some(heard(1, error("e")));
         let mut standing = Standing { warning: Some(failed("f")), ..standing() };
         (standing.streaming, standing.failure) = (false, Some(failed("a")));
-        let clear: [fn(&mut State, &mut Standing); 6] = [
+        let clear: [fn(&mut State, &mut Standing); 7] = [
             |_, standing| standing.streaming = true,
             |state, _| state.base = None,
             |state, _| state.look = None,
             |state, _| state.upkeep = None,
             |state, _| state.standby = None,
+            |state, _| state.slots = None,
             |_, standing| standing.warning = None,
         ];
-        for (code, clear) in ["a", "b", "c", "d", "e", "f"].iter().zip(clear) {
+        for (code, clear) in ["a", "b", "c", "d", "e", "s", "f"].iter().zip(clear) {
             let error = judge(&state, Some(&standing), at(NOW)).error;
             assert_eq!(error.map(|error| error.code).as_deref(), Some(*code));
             clear(&mut state, &mut standing);
         }
         assert_eq!(judge(&state, Some(&standing), at(NOW)).error, None);
+        // That commits don't wait is worse than a slot that nothing reads.
+        (state.slots, standing.warning) = (error("s"), Some(failed(NOT_SYNCHRONOUS)));
+        let told = judge(&state, Some(&standing), at(NOW)).error;
+        assert_eq!(told.map(|error| error.code).as_deref(), Some(NOT_SYNCHRONOUS));
     }
 
     #[test]

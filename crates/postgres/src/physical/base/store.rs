@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::TryStreamExt as _;
 use seawall_archive::{Codec, Decoder, Digest, SetId, read_document};
 use seawall_core::Moment;
-use seawall_vault::{ObjectKey, Vault};
+use seawall_vault::{Fault, ObjectKey, Vault};
 
 use super::index::{self, Extent, MOST_OF_PART};
 use super::layout::{self, InBases, in_bases};
@@ -215,7 +215,11 @@ pub(crate) async fn lacking(vault: &Vault, system: u64, manifest: &BaseManifest)
     }
     // The listing of a store may be late.
     for (key, bytes) in needed {
-        let found = vault.head(&key).await.map_err(seawall_archive::Error::from)?;
+        let found = match vault.head(&key).await {
+            // No sealed object has this size: it was cut, or something else is in its place.
+            Err(seawall_vault::Error::Sealing { fault: Fault::Cut | Fault::Plaintext, .. }) => None,
+            found => found.map_err(seawall_archive::Error::from)?,
+        };
         if found.is_none_or(|found| found.size != bytes) {
             return Ok(Some(key));
         }

@@ -46,13 +46,21 @@ impl Continuous {
         }
     }
 
-    /// Asks the server whether it is a standby, and what it heard of its primary: a standby's own end says nothing of what it lacks.
+    /// Asks the server about a slot that was left there. Where the log is received, also whether it is a standby, and what it heard of its primary: a standby's own end says nothing of what it lacks.
     async fn ask(&self, plan: &mut Plan) {
+        let again = || self.state.borrow().slots.is_some().then(|| Instant::now() + ASKS);
+        if again().is_some() {
+            self.look_at_slots().await;
+        }
+        if self.receiver.is_none() {
+            plan.ask_at = again();
+            return;
+        }
         let heard = self.source.heard().await;
         let now = self.clock.now();
         let synchronous = self.receiver.as_ref().filter(|receiver| receiver.is_synchronous());
         let changes = synchronous.is_some() || !matches!(heard, Ok(None));
-        plan.ask_at = Some(Instant::now() + if changes { ASKS } else { LONGEST_SLEEP });
+        plan.ask_at = Some(Instant::now() + if changes || again().is_some() { ASKS } else { LONGEST_SLEEP });
         if let Some(receiver) = synchronous {
             // Whether commits wait may be changed while the log streams.
             match self.source.settings().await {
@@ -80,6 +88,11 @@ impl Continuous {
             Ok(()) => {
                 plan.failed_looks = 0;
                 self.look_at_slots().await;
+                // That the slot was dropped is to be seen soon.
+                if self.state.borrow().slots.is_some() {
+                    let soon = Instant::now() + ASKS;
+                    plan.ask_at = Some(plan.ask_at.map_or(soon, |at| at.min(soon)));
+                }
             }
             Err(failure) => {
                 plan.failed_looks = plan.failed_looks.saturating_add(1);
@@ -128,7 +141,8 @@ impl Continuous {
         }
         let looked = Looked {
             found: found.as_ref(),
-            lacks: lacking.is_some(),
+            // A base of a clock that was ahead is the newest whatever is made.
+            lacks: lacking.as_ref().is_some_and(|(id, _)| !judge::is_of_future(id.moment(), now)),
             listed: last.map(|base| base.id),
             is_sealed: match last.filter(|last| found.as_ref().is_none_or(|found| found.id != last.id)) {
                 Some(base) => is_sealed(vault, base).await,

@@ -126,14 +126,15 @@ impl Continuous {
     /// Receives the log until a stop is asked for. A failure that needs a person is told, and tried again all the same: the
     /// person may act on the server.
     async fn receive(&self, receiver: &Receiver, shutdown: &Shutdown) {
-        let sessions = || receiver.standing().borrow().sessions;
-        let (mut failures, mut before) = (0_u32, sessions());
+        // That something streams is no sign that the vault takes it.
+        let durable = || receiver.standing().borrow().durable;
+        let (mut failures, mut before) = (0_u32, durable());
         while let Err(failure) = receiver.run(shutdown).await {
-            if sessions() > before {
+            if durable() > before {
                 failures = 0;
             }
             failures = failures.saturating_add(1);
-            before = sessions();
+            before = durable();
             let now = self.clock.now();
             tracing::error!(
                 database = self.name,

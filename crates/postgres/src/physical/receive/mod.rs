@@ -25,7 +25,7 @@ pub(super) use fetch::sound_segment;
 pub use fetch::{Request, fetch, hand_over};
 pub use page::{SegmentHeader, system_of};
 pub use push::{Pushed, push};
-pub(super) use receiver::settings;
 pub use receiver::{Holds, ReceiveOptions, Receiver, Seams, Settings, Standing};
+pub(super) use receiver::{NOT_SYNCHRONOUS, settings};
 pub use spool::{Order, Spool};
 pub use synchronous::Waits;

@@ -511,6 +511,9 @@ impl Settings {
     }
 }
 
+/// The code of a server whose commits don't wait for the vault, though they are meant to.
+pub(in crate::physical) const NOT_SYNCHRONOUS: &str = "postgres.not-synchronous";
+
 /// What is wrong with a server's settings. Pure.
 pub(in crate::physical) fn settings(synchronous: bool, found: &Settings, server: &str) -> Option<Failure> {
     let Settings { kept, waits_for, is_standby } = found;
@@ -518,7 +521,7 @@ pub(in crate::physical) fn settings(synchronous: bool, found: &Settings, server:
     if synchronous && *is_standby {
         let cause = "commits don't wait for the vault: the server is a standby, and its primary doesn't wait for what it sends on";
         let next = "name the primary, or set `synchronous: false`";
-        return told("postgres.not-synchronous", cause, next);
+        return told(NOT_SYNCHRONOUS, cause, next);
     }
     let list = waits_for.as_deref().unwrap_or_default();
     let named = named(list);
@@ -539,7 +542,7 @@ pub(in crate::physical) fn settings(synchronous: bool, found: &Settings, server:
                 format!("name seawall beside the others in synchronous_standby_names, which is {list}; or set `synchronous: false`")
             }
         };
-        return told("postgres.not-synchronous", cause, &next);
+        return told(NOT_SYNCHRONOUS, cause, &next);
     }
     if kept.as_deref() == Some("-1") {
         let cause = "max_slot_wal_keep_size is -1: while the vault is away, the server keeps its log without a bound, until its disk is full";

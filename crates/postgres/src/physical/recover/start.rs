@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system and starts a server")]
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -125,17 +125,22 @@ fn end_recovery(data: &Path) -> std::io::Result<()> {
     let file = data.join("postgresql.auto.conf");
     // The server's own name for it: a base leaves it out, and the server writes over it.
     let new = data.join("postgresql.auto.conf.tmp");
-    let (text, facts) = (std::fs::read_to_string(&file)?, std::fs::symlink_metadata(&file)?);
+    // The folder is another user's: nothing is followed, and what is read and given away is what was opened.
+    let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let mut old = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(&file)?;
+    let facts = old.metadata()?;
     if !facts.is_file() {
         return Err(std::io::Error::other("it is no regular file"));
     }
+    let mut text = String::new();
+    old.read_to_string(&mut text)?;
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut written = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     written.write_all(settings::without_recovery(&text).as_bytes())?;
-    std::os::unix::fs::chown(&new, Some(facts.uid()), Some(facts.gid()))?;
+    std::os::unix::fs::fchown(&written, Some(facts.uid()), Some(facts.gid()))?;
     written.set_permissions(facts.permissions())?;
     written.sync_all()?;
     std::fs::rename(&new, &file)?;
