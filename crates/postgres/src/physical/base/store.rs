@@ -260,9 +260,13 @@ pub(crate) fn corrupt(object: impl Into<String>, cause: impl Into<String>) -> Er
 mod tests {
     use std::sync::Arc;
 
-    use seawall_vault::Policy;
-    use seawall_vault::memory::MemoryStore;
+    use std::path::Path;
 
+    use seawall_core::SystemClock;
+    use seawall_vault::memory::MemoryStore;
+    use seawall_vault::{Access, HostKeys, Identities, NoPrompt, Policy, Prompt, Recipients, SealedStore, Sealing};
+
+    use super::super::manifest::tests::sample;
     use super::*;
 
     #[tokio::test]
@@ -292,5 +296,31 @@ mod tests {
         assert_eq!(listed, expected);
         let lists = vault.counts().list - before;
         assert!(lists <= 8, "{lists}");
+    }
+
+    /// A store that fills its disk leaves empty and cut objects, whose size no sealed object can have.
+    #[tokio::test]
+    async fn a_cut_object_of_an_encrypted_vault_is_missing() {
+        let store = MemoryStore::new();
+        let (secret, public) = Identities::generate();
+        let prompt: Arc<dyn Prompt> = Arc::new(NoPrompt);
+        let owner = Identities::parse(&secret, "the key", &prompt).expect("an identity");
+        let recipients = Recipients::read([&public], Path::new("")).expect("a recipient");
+        let sealing = Sealing::new(Some(recipients), owner, HostKeys::new(None, Arc::new(SystemClock)));
+        let sealed = SealedStore::new(Arc::new(store.clone()), Access::Sealed(Arc::new(sealing)));
+        let vault = Vault::new(Arc::new(sealed), Policy::default());
+        let manifest = sample(100, 0x128, 0x200);
+        let needed = needed(7, &manifest).expect("keys");
+        for (key, bytes) in &needed {
+            let content = vec![0; usize::try_from(*bytes).expect("small")];
+            vault.put(key, content.into(), None).await.expect("stored");
+        }
+        assert_eq!(lacking(&vault, 7, &manifest).await.expect("looked"), None);
+        let raw = Vault::new(Arc::new(store), Policy::default());
+        let key = needed.keys().next().expect("one");
+        for bytes in [0, 5] {
+            raw.put(key, vec![b'x'; bytes].into(), None).await.expect("stored");
+            assert_eq!(lacking(&vault, 7, &manifest).await.expect("looked").as_ref(), Some(key), "{bytes}");
+        }
     }
 }
