@@ -115,11 +115,12 @@ pub(crate) fn schema(tools: &Server, server: &Server, database: &str) -> String 
 }
 
 /// The content of a database: for each table the number of rows and a hash that doesn't depend on their order;
-/// sequences; large objects.
+/// sequences; large objects. Temporary tables are those of a session that may be ending just now.
 pub(crate) fn content(server: &Server, database: &str) -> Vec<String> {
     let list = "SELECT format('SELECT %L, count(*), coalesce(sum(hashtextextended(t::text, 0)), 0) FROM ONLY %s t', \
                 c.oid::regclass, c.oid::regclass) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-                WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY c.oid::regclass::text";
+                WHERE c.relkind = 'r' AND c.relpersistence <> 't' AND n.nspname NOT IN ('pg_catalog', 'information_schema') \
+                ORDER BY c.oid::regclass::text";
     let mut found = vec![server.generated(database, list)];
     let views = "SELECT format('SELECT %L, count(*), coalesce(sum(hashtextextended(t::text, 0)), 0) FROM %s t', \
                  oid::regclass, oid::regclass) FROM pg_class WHERE relkind = 'm' AND relispopulated ORDER BY oid::regclass::text";
