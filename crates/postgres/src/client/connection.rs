@@ -274,7 +274,7 @@ impl Connection {
         Error::Server { object: self.server.clone(), error }
     }
 
-    /// The server did something not in time.
+    /// The error of a server that didn't answer in time.
     pub(crate) fn late(&self, cause: String) -> Error {
         Error::Connection { server: self.server.clone(), cause }
     }

@@ -21,8 +21,8 @@ pub(crate) const MOST_PIECES: usize = 256;
 /// for the next row, and of larger rows each costs new pages, which takes twice as long.
 const ROW: usize = 128 << 10;
 
-/// So long the server may take for one statement that reads. A frozen disk, or a file that is none and whose opening waits for ever, ends
-/// the base then, and not the other way.
+/// How long the server may take for one statement that reads. A frozen disk, or a special file whose opening waits for ever, then fails the
+/// base instead of holding it up.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Bytes around the content of a row: the number of columns, and the length of each, with the first column.

@@ -52,7 +52,7 @@ impl Present {
     }
 }
 
-/// What stands for an object of so many bytes.
+/// A hash of an object's key and size.
 fn mark(key: &ObjectKey, bytes: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     (key.as_str(), bytes).hash(&mut hasher);
