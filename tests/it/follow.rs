@@ -155,9 +155,7 @@ fn across_levels(stand: &Stand) {
     follower.stop().ok();
     let behind = commits(&standby);
     // Until level 0 begins after the standby's position, so that the standby can't continue from captures.
-    let at = std::fs::read_to_string(stand.path(".standby.db-seawall/follow.json")).unwrap();
-    let at: serde_json::Value = serde_json::from_str(&at).unwrap();
-    let at = u64::from_str_radix(at["next"]["position"].as_str().unwrap(), 16).unwrap();
+    let at = followed_to(stand);
     wait::until("level 0 to begin behind the standby", wait::SOON * 2, || {
         stand.place.files(0).first().filter(|(min, _)| *min > at + 1).map(|_| ())
     });
@@ -169,9 +167,18 @@ fn across_levels(stand: &Stand) {
     until_commit(stand, &mut follower, committed);
     reader.end();
     litestream.stop().ok();
+    // Litestream may write a last object as it stops, without a commit of the application.
+    wait::until("the last object", wait::SOON, || (followed_to(stand) >= stand.place.newest()).then_some(()));
     follower.stop().ok();
     assert_eq!(model::check(&standby, stand.seed), committed);
     assert_like_a_restore(stand);
+}
+
+/// The transaction up to which the standby's record says that it followed.
+fn followed_to(stand: &Stand) -> u64 {
+    let at = std::fs::read_to_string(stand.path(".standby.db-seawall/follow.json")).unwrap();
+    let at: serde_json::Value = serde_json::from_str(&at).unwrap();
+    u64::from_str_radix(at["next"]["position"].as_str().unwrap(), 16).unwrap()
 }
 
 #[test]
