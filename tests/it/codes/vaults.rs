@@ -64,6 +64,6 @@ pub(super) const CASES: &[Case] = &[
     raise_as(
         "vault.vanished",
         0,
-        "up; mv vault gone; for i in $(seq 200); do ask status > st; grep -q vault.vanished st && break; sleep 0.1; done; cat st",
+        "up; mv vault gone; for i in $(seq 900); do ask status > st; grep -q vault.vanished st && break; sleep 0.1; done; cat st",
     ),
 ];
