@@ -105,6 +105,14 @@ impl Site {
         bases.filter(|base| base.join("manifest.json").is_file()).count()
     }
 
+    /// Ends a test: what is committed is shipped, the process is stopped, and a server that recovers has the same rows.
+    pub(crate) fn all_comes_back(&self, mut process: Process) {
+        self.seawall(&["sync", "shop", "--wait"]).ok();
+        let sums = self.sums();
+        process.stop().ok();
+        assert_eq!(self.recovered(&[]).sql("postgres", SUMS), sums);
+    }
+
     pub(crate) fn recovered(&self, more: &[&str]) -> Server {
         let restore = |data: &Path| {
             let to = data.display().to_string();
@@ -254,10 +262,7 @@ fn a_vault_that_is_emptied_behind_the_process_gets_a_base_at_once() {
     wait::until("another base", LATE, made);
     site.commit(3);
     site.until_protected();
-    site.seawall(&["sync", "shop", "--wait"]).ok();
-    let sums = site.sums();
-    process.stop().ok();
-    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+    site.all_comes_back(process);
 }
 
 /// Packs and parts of indexes that a vault has.
@@ -334,14 +339,11 @@ fn a_slot_that_is_left_behind_is_told_with_the_statement() {
     assert!(doctor.as_array().expect("findings").iter().any(|one| finding(&one)), "{doctor}");
     process.stop().ok();
     site.server.sql("postgres", statement);
-    let mut process = site.protect();
+    let process = site.protect();
     let status = site.until_protected();
     assert!(status["error"].is_null(), "{status}");
     site.commit(2);
-    site.seawall(&["sync", "shop", "--wait"]).ok();
-    let sums = site.sums();
-    process.stop().ok();
-    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+    site.all_comes_back(process);
 }
 
 #[test]
@@ -353,13 +355,10 @@ fn variables_of_the_configuration_reach_the_server_that_recovers() {
     let text = std::fs::read_to_string(&site.config).expect("a configuration");
     let channel = "notify:\n  - { type: webhook, url: \"${SHOPS_CHANNEL}\" }\n";
     std::fs::write(&site.config, format!("{channel}{text}")).expect("written");
-    let mut process = site.protect();
+    let process = site.protect();
     site.until_protected();
     site.commit(3);
-    site.seawall(&["sync", "shop", "--wait"]).ok();
-    let sums = site.sums();
-    process.stop().ok();
-    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+    site.all_comes_back(process);
 }
 
 #[test]
@@ -389,7 +388,7 @@ fn behind_a_failover_to_a_server_that_lacks_the_end_of_the_newest_base_one_is_ma
     // The vault is in the old server's folder.
     let _old = std::mem::replace(&mut site.server, standby);
     site.server.sql("postgres", "SELECT pg_promote()");
-    let mut process = site.protect();
+    let process = site.protect();
     let made = || {
         let status = site.status()?;
         let bases = site.bases();
@@ -399,10 +398,7 @@ fn behind_a_failover_to_a_server_that_lacks_the_end_of_the_newest_base_one_is_ma
     wait::until("a base on the new timeline", LATE, made);
     site.until_protected();
     site.commit(3);
-    site.seawall(&["sync", "shop", "--wait"]).ok();
-    let sums = site.sums();
-    process.stop().ok();
-    assert_eq!(site.recovered(&[]).sql("postgres", SUMS), sums);
+    site.all_comes_back(process);
 }
 
 #[test]

@@ -84,7 +84,7 @@ pub use prove::{Opens, verify};
 pub use reader::SetReader;
 pub use retention::{Candidate, RetentionPolicy, removals};
 pub use sample::{Sample, referring_first};
-pub use schedule::{Schedule, Timetable, retry_after};
+pub use schedule::{Schedule, Timetable, retry_after, retry_at};
 pub use scheduled::Scheduled;
 pub use sets::Sets;
 pub use stages::{Share, Stage, Stages};

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
-use seawall_core::{Backoff, Moment};
+use seawall_core::{Backoff, LastError, Moment};
 use serde::{Deserialize, Serialize};
 
 /// How long to wait after a failed backup: doubled with each failure, from one minute to one hour.
@@ -112,6 +112,11 @@ impl Schedule {
 /// How long to wait after the `failures`-th failure in a row.
 pub fn retry_after(failures: u32) -> Duration {
     RETRY.after(failures)
+}
+
+/// When work is tried again that failed last at `now`, as often in a row as its error counts.
+pub fn retry_at(error: &LastError, now: Moment) -> Moment {
+    now.after(retry_after(u32::try_from(error.count).unwrap_or(u32::MAX)))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::lost::{self, Look, Loss, Seen};
 use crate::server::{BackUp, Dumped};
-use crate::{Error, Schedule, SetId, Sets, point, retry_after};
+use crate::{Error, Schedule, SetId, Sets, point, retry_after, retry_at};
 
 /// The longest sleep: a clock that was set, and a backup that is gone, are noticed after this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
@@ -289,7 +289,7 @@ impl Scheduled {
                 self.activity.deletions[0].failed();
                 let now = self.clock.now();
                 let error = LastError::again(self.state.borrow().upkeep.as_ref(), &failure, now);
-                let again = now.after(retry_after(u32::try_from(error.count).unwrap_or(u32::MAX)));
+                let again = retry_at(&error, now);
                 self.state.send_modify(|state| state.upkeep = Some(error));
                 tracing::error!(
                     database = self.name,

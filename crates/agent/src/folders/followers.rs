@@ -44,22 +44,20 @@ impl Follower {
             self.events = Events::open();
         }
         self.look_around(fleet, None).await;
-        for relative in self.found.keys() {
-            if let Err(failure) = self.config.database(relative) {
-                self.unprotected.insert(relative.clone(), failure);
-            }
-        }
-        let taken = self.offer(fleet).await;
-        self.tell(fleet);
-        taken
+        self.offer(fleet).await
     }
 
     /// Takes in what was found and isn't a member, such as a file that had an item of its own until now.
     pub(super) async fn offer(&mut self, fleet: &Fleet) -> Vec<Taken> {
         let mut taken = Vec::new();
-        let found: Vec<_> =
-            self.found.keys().filter_map(|relative| Some((relative.clone(), self.of(relative).ok()?))).collect();
-        for (relative, config) in found {
+        for relative in self.found.keys() {
+            let config = match self.of(relative) {
+                Ok(config) => config,
+                Err(failure) => {
+                    self.unprotected.insert(relative.clone(), failure);
+                    continue;
+                }
+            };
             if fleet.holds(&config.source()) {
                 continue;
             }
@@ -67,10 +65,11 @@ impl Follower {
             let result = fleet.find_new(config).await;
             if let Err(failure) = &result {
                 tracing::error!(database = name, code = failure.code, next = failure.next, "found: {failure}");
-                self.unprotected.insert(relative, failure.clone());
+                self.unprotected.insert(relative.clone(), failure.clone());
             }
             taken.push((name, result));
         }
+        self.tell(fleet);
         taken
     }
 }

@@ -180,8 +180,8 @@ impl Guard {
         }
     }
 
-    /// Whether a form was sent by the page itself. A browser says from where. A proxy may have put its own name, or a name without the port, in
-    /// the place of the one that was visited: an origin that `web.hosts` names is the page's, too.
+    /// Whether a form was sent by the page itself. A browser says from where. A proxy may replace the visited name in `Host` by its own name, or
+    /// leave out the port: an origin that `web.hosts` names is the page's, too.
     fn is_own(&self, request: &Request) -> bool {
         let Some(origin) = request.header(ORIGIN) else { return !request.headers.contains_key(ORIGIN) };
         let host = origin.split_once("://").map(|(_, host)| host);

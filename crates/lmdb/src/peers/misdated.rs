@@ -37,7 +37,7 @@ pub(crate) fn is_ahead(stamp: Moment, written: Moment, now: Moment, span: Durati
     stamp > now.after(span) && known(written, now).is_some_and(|written| stamp > written.after(SKEW))
 }
 
-/// Whether a snapshot may be one of those that don't count, by itself.
+/// Whether a snapshot may be misdated, judged without the others of its instance.
 pub(crate) fn may_be_misdated(stamp: Moment, written: Moment, now: Moment) -> bool {
     is_ahead(stamp, written, now, AHEAD)
 }

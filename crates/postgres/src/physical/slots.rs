@@ -13,7 +13,7 @@ const OURS: &str = "seawall";
 const IDLE: &str = "SELECT slot_name::pg_catalog.text, restart_lsn::pg_catalog.text FROM pg_catalog.pg_replication_slots \
     WHERE NOT active AND NOT temporary AND slot_type OPERATOR(pg_catalog.=) 'physical' AND restart_lsn IS NOT NULL ORDER BY 1";
 
-/// Asks a server for slots of ours that are left behind. `own` is the one that this protection uses.
+/// Asks a server for slots of Seawall that no process uses. `own` is the slot of this protection.
 pub(super) async fn left(
     connection: &mut Connection,
     own: Option<&str>,

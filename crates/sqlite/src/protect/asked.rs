@@ -11,36 +11,42 @@ use crate::database::{Asked, Database};
 use crate::error::{DELETED_WAL, Error, SEVERAL_NAMES};
 
 /// How long a protection that was just started may take to have its locks.
-pub(super) const BEGINNING: Duration = Duration::from_secs(2);
+const BEGINNING: Duration = Duration::from_secs(2);
 
 /// The time between two looks whether it has its locks.
-pub(super) const LOOK: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(10);
 
 impl Database {
     /// Asks the protection that is running to ship now, and waits for the point.
     pub(crate) async fn sync(&self) -> Result<Point, Failure> {
+        self.ask(Self::asked).await?.await.unwrap_or_else(|_| match self.unseen_writers() {
+            Some(error) => Err(error.failure()),
+            None => Err(self.not_running()),
+        })
+    }
+
+    /// Hands a request to the protection as soon as it runs, and wakes it. A protection that ends answers all requests in its `queue`.
+    pub(super) async fn ask<T>(
+        &self,
+        queue: impl Fn(&Self) -> MutexGuard<'_, Vec<oneshot::Sender<T>>>,
+    ) -> Result<oneshot::Receiver<T>, Failure> {
         let (tell, told) = oneshot::channel();
         let (began, mut tell) = (Instant::now(), Some(tell));
-        while !self.ask(&mut tell) {
+        let mut hand = || {
+            let running = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            if running.is_some() {
+                queue(self).extend(tell.take());
+            }
+            running.is_some()
+        };
+        while !hand() {
             if began.elapsed() >= BEGINNING {
                 return Err(self.not_running());
             }
             sleep(LOOK).await;
         }
         self.hurry.notify_one();
-        told.await.unwrap_or_else(|_| match self.unseen_writers() {
-            Some(error) => Err(error.failure()),
-            None => Err(self.not_running()),
-        })
-    }
-
-    /// Hands the request to the protection, if it is running. A protection that ends answers all its requests.
-    fn ask(&self, tell: &mut Option<oneshot::Sender<Result<Point, Failure>>>) -> bool {
-        let running = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.is_some() {
-            self.asked().extend(tell.take());
-        }
-        running.is_some()
+        Ok(told)
     }
 
     pub(super) fn asked(&self) -> MutexGuard<'_, Asked> {

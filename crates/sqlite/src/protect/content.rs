@@ -10,10 +10,8 @@ use std::time::Duration;
 
 use seawall_core::{Failure, Kind, Point};
 use seawall_vault::{Digest, Digester};
-use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
-use super::asked::{BEGINNING, LOOK};
 use crate::capture::{self, Author, Capture, Extent, Look};
 use crate::database::{AskedForContent, Database};
 use crate::error::Error;
@@ -160,28 +158,12 @@ impl Database {
 
     /// A state of the whole database, from the protection that is running.
     async fn frozen(&self) -> Result<Box<Frozen>, Failure> {
-        let (tell, told) = oneshot::channel();
-        let (began, mut tell) = (Instant::now(), Some(tell));
-        while !self.ask_for_content(&mut tell) {
-            if began.elapsed() >= BEGINNING {
-                return Err(self.not_running());
-            }
-            sleep(LOOK).await;
-        }
-        self.hurry.notify_one();
+        let told = self.ask(Self::asked_for_content).await?;
         // A protection that waits for its database, for room or for its vault doesn't answer.
         match timeout(ANSWER, told).await {
             Ok(told) => told.unwrap_or_else(|_| Err(self.not_running())),
             Err(_) => Err(self.no_content("the protection had no state of the database in time")),
         }
-    }
-
-    fn ask_for_content(&self, tell: &mut Option<AskedForContent>) -> bool {
-        let running = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.is_some() {
-            self.asked_for_content().extend(tell.take());
-        }
-        running.is_some()
     }
 
     pub(super) fn asked_for_content(&self) -> MutexGuard<'_, Vec<AskedForContent>> {

@@ -78,7 +78,7 @@ pub(crate) fn part(folder: &str, one: &Listed, unlogged: &BTreeSet<u32>, version
     if folder.is_empty() && (NOT_AT_THE_TOP.contains(&name) || name == "current_logfiles.tmp") {
         return Part::No;
     }
-    // A server's socket, which nobody can read, and its lock. `unix_socket_directories` may name any folder.
+    // A server's socket, which can't be read, and its lock. `unix_socket_directories` may name any folder.
     if !one.is_folder && name.starts_with(".s.PGSQL.") {
         return Part::No;
     }

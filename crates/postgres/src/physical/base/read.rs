@@ -109,8 +109,8 @@ async fn started(connection: &mut Connection) -> Result<String, Error> {
     Ok(connection.one(sql).await?.text(0).to_owned())
 }
 
-/// Reads pieces. Those that were empty when they were listed aren't opened: a named pipe and a socket seem to be empty, and opening one waits
-/// for ever, or fails. What was written to an empty file since then is in the log.
+/// Reads pieces. A file that was listed as empty isn't opened: a named pipe and a socket are listed so, and their opening waits for ever, or
+/// fails. The log has what the server wrote to an empty file since then.
 pub(crate) async fn read(connection: &mut Connection, pieces: &[Piece]) -> Result<Raw, Error> {
     let filled: Vec<Piece> = pieces.iter().filter(|piece| piece.length > 0).cloned().collect();
     let Raw { bytes, places } = match filled.is_empty() {

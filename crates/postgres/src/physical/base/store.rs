@@ -227,7 +227,7 @@ pub(crate) async fn lacking(vault: &Vault, system: u64, manifest: &BaseManifest)
     Ok(None)
 }
 
-/// The same, if `marks` say that one may be missing by a listing that was made before.
+/// The same. Asks the vault only if an earlier listing (`present`) lacks one of the `marks`.
 pub(crate) async fn lacks(
     vault: &Vault,
     base: Listed,

@@ -46,7 +46,8 @@ impl Continuous {
         }
     }
 
-    /// Asks the server about a slot that was left there. Where the log is received, also whether it is a standby, and what it heard of its primary: a standby's own end says nothing of what it lacks.
+    /// Asks the server about a slot that no process uses. Where the log is received, it asks also whether the server is a standby, and what the
+    /// server heard of its primary: a standby's own end says nothing of what it lacks.
     async fn ask(&self, plan: &mut Plan) {
         let again = || self.state.borrow().slots.is_some().then(|| Instant::now() + ASKS);
         if again().is_some() {

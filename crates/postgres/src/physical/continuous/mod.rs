@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_archive::log::{self, Lsn};
-use seawall_archive::{RetentionPolicy, Schedule, retry_after};
+use seawall_archive::{RetentionPolicy, Schedule, retry_after, retry_at};
 use seawall_core::{
     Activity, Clock, Description, Engine, Failure, Figures, Files, Gauge, History, Hole, Kind, LastError, Moment,
     Point, Progress, Protect, Prove, Shutdown, Status,
@@ -290,7 +290,7 @@ impl Continuous {
                 self.activity.deletions[0].failed();
                 let now = self.clock.now();
                 let error = LastError::again(self.state.borrow().upkeep.as_ref(), &failure, now);
-                let again = now.after(retry_after(u32::try_from(error.count).unwrap_or(u32::MAX)));
+                let again = retry_at(&error, now);
                 tracing::error!(
                     database = self.name,
                     code = failure.code,

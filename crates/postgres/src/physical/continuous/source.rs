@@ -29,7 +29,7 @@ pub trait ClusterSource: Send + Sync {
     /// What it heard of its primary; `None` if it is no standby.
     async fn heard(&self) -> Result<Option<Heard>, Failure>;
 
-    /// Slots of ours that are left behind there. `own` is the one that this protection uses.
+    /// Slots of Seawall on the server that no process uses. `own` is the slot of this protection.
     async fn left_slots(&self, own: Option<&str>) -> Result<Option<Failure>, Failure>;
 
     /// Its settings that matter where its commits are to wait.

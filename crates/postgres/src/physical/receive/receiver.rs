@@ -60,8 +60,6 @@ impl Default for ReceiveOptions {
 pub struct Standing {
     /// Whether the log streams now.
     pub streaming: bool,
-    /// How often it began to stream.
-    pub sessions: u64,
     /// The timeline.
     pub timeline: Option<TimelineId>,
     /// Up to here the vault has the log.

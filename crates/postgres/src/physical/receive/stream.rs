@@ -331,7 +331,6 @@ impl<'a> Stream<'a> {
         }
         let caught_up_at = self.caught_up_at;
         self.receiver.standing.send_modify(|standing| {
-            standing.sessions += u64::from(!standing.streaming);
             standing.streaming = true;
             (standing.failure, standing.failed_at) = (None, None);
             standing.timeline = Some(self.timeline);
